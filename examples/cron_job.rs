@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
-use zookeeper_recipes::{Attempt, Curator, Hold, Once};
+use zookeeper_recipes::{Attempt, Curator, Hold, OnceOutcome};
 use zookeeper_testkit::{TestServer, random_path};
 
 type Fault = Box<dyn Error + Send + Sync>;
@@ -61,8 +61,10 @@ async fn on_one_machine(curator: &Curator) -> Result<ExitCode, Fault> {
         job(hold).await
     });
     match attempt.await? {
-        Attempt::Acquired(Once::Ran(())) => println!("run {run} is done"),
-        Attempt::Acquired(Once::AlreadyDone { by, .. }) => println!("{by} had done run {run}"),
+        Attempt::Acquired(OnceOutcome::Ran(())) => println!("run {run} is done"),
+        Attempt::Acquired(OnceOutcome::AlreadyDone { by, .. }) => {
+            println!("{by} had done run {run}")
+        }
         Attempt::Busy => {
             let runner = nightly.participants().await?.into_iter().find(|one| one.holds);
             let runner = runner.and_then(|runner| runner.identity);

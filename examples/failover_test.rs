@@ -31,7 +31,7 @@ async fn replica(number: usize, servers: String, leader: Leader) {
         term.lost().await;
         set(&leader, None);
     });
-    while terms.next().await.is_some() {}
+    while terms.next_report().await.is_some() {}
 }
 
 fn set(leader: &Leader, number: Option<usize>) {

@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let selector = curator.leader_selector(&path)?.auto_requeue();
     let run = selector.run(async |term| work("d", term).await);
     for _ in 0..2 {
-        let token = run.next().await.ok_or("it goes on until it is closed")??;
+        let token = run.next_report().await.ok_or("it goes on until it is closed")??;
         println!("d led under token {token}");
     }
     run.close().await?; // the term that has begun ends before this returns

@@ -3,7 +3,7 @@
 //! `cargo run --example once` uses `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts. [`cron_job`](cron_job.rs)
 //! is a program for a crontab, with jobs that fail and machines that die.
 
-use zookeeper_recipes::{Curator, Error, Hold, Once};
+use zookeeper_recipes::{Curator, Error, Hold, OnceOutcome};
 use zookeeper_testkit::{TestServer, random_path};
 
 /// Stands for the job. It does not run again once it has returned `Ok`.
@@ -17,8 +17,8 @@ async fn machine(name: &str, servers: &str, path: &str) -> Result<(), Error> {
     // The key is yours: a date, a deployment, a batch.
     let nightly = curator.once(path, "2026-11-24")?;
     match nightly.run(report).await? {
-        Once::Ran(rows) => println!("{name} reported {rows} rows"),
-        Once::AlreadyDone { by, .. } => println!("{name} does nothing: {by} did it"),
+        OnceOutcome::Ran(rows) => println!("{name} reported {rows} rows"),
+        OnceOutcome::AlreadyDone { by, .. } => println!("{name} does nothing: {by} did it"),
     }
     curator.close().await;
     Ok(())

@@ -15,7 +15,7 @@ use zookeeper_recipes::zookeeper_client::{
 };
 use zookeeper_recipes::{
     Curator, CuratorBuilder, Guard, Hold, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, WriteGuard,
+    InterProcessSemaphoreV2, WriteGuard,
 };
 use zookeeper_testkit::{
     self as testkit, FaultProxy, TestEnsemble, TestServer, TestServerBuilder, TestkitError,
@@ -274,7 +274,7 @@ impl Testbed {
         curator.read_write_lock(&self.path).expect("a lock path")
     }
 
-    pub fn semaphore(&self, curator: &Curator, limit: usize) -> InterProcessSemaphore {
+    pub fn semaphore(&self, curator: &Curator, limit: usize) -> InterProcessSemaphoreV2 {
         curator.semaphore(&self.path, limit).expect("a semaphore path")
     }
 

@@ -8,8 +8,9 @@ use tokio::time::timeout;
 
 use super::driver::QueueDriver;
 use super::entry::list;
-use super::hold::{Answer, OwnedHold, QueuedFlag};
+use super::hold::{Answer, OwnedHold};
 use super::local_queue::Ticket;
+use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request};
 use crate::clock::BootInstant;
 use crate::error::{Error, Released};
@@ -38,10 +39,9 @@ enum Stage {
 
 impl Contending {
     /// Queues up; if the request asks for a check, a session task lists the path first.
-    pub(super) fn new(queue: Arc<QueueDriver>, request: Request, queued: QueuedFlag) -> Self {
-        queued.send_replace(false);
+    pub(super) fn new(queue: Arc<QueueDriver>, request: Arc<Request>, queued: QueuedFlag) -> Self {
+        queued.set(false);
         let acquiring = request.counted.acquiring();
-        let request = Arc::new(request);
         let began = BootInstant::now();
         let checks = request.check_first && request.companion.is_none() && !queue.is_kept();
         let stage = match checks {
@@ -55,13 +55,12 @@ impl Contending {
     /// Queues up with the node of a lost hold.
     pub(super) fn again(
         queue: Arc<QueueDriver>,
-        request: Request,
+        request: Arc<Request>,
         queued: QueuedFlag,
         lost: OwnedHold,
     ) -> Self {
-        queued.send_replace(false);
+        queued.set(false);
         let acquiring = request.counted.acquiring();
-        let request = Arc::new(request);
         let stage = Stage::Waiting(lost.requeue(&queue, request.clone(), &queued));
         Self { queue, request, queued, began: BootInstant::now(), stage, acquiring }
     }

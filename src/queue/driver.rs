@@ -18,12 +18,13 @@ use super::background::{ask_whether_sole, await_news, retain};
 use super::contending::Waiting;
 use super::create::{Creating, reserve, send};
 use super::entry::{self, Source};
-use super::hold::{Answer, End, HoldState, OwnedHold, QueuedFlag};
+use super::hold::{Answer, End, HoldState, OwnedHold};
 use super::local_queue::{
     Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Refusal, Sole, Ticket,
 };
 use super::node::{DeleteOutcome, OwnedNode, PendingDelete, Znode};
 use super::path_nodes::PathNodes;
+use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, Requester, closed_error};
 use super::rules::admission::Family;
 use super::session_nodes::CurrentNodes;
@@ -346,7 +347,7 @@ impl QueueDriver {
                 }
                 Action::NotifyQueued(flags) => {
                     for queued in flags {
-                        queued.send_replace(true);
+                        queued.set(true);
                     }
                 }
                 Action::Refuse(callers, Refusal::Closed) => {

@@ -10,7 +10,6 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -18,6 +17,7 @@ use super::contending::Waiting;
 use super::driver::{QueueDriver, ReleaseStep};
 use super::local_queue::HoldNumber;
 use super::node::{DeleteOutcome, Znode};
+use super::queued_flag::QueuedFlag;
 use super::request::{Request, Requester};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
@@ -29,9 +29,6 @@ use crate::session::lease::LeaseTerm;
 
 /// The answer to a caller. `None`: another contender is first, and the caller asked not to wait.
 pub(crate) type Answer = Result<Option<OwnedHold>, Error>;
-
-/// A flag that is true once the servers said that another contender is first.
-pub(crate) type QueuedFlag = Arc<watch::Sender<bool>>;
 
 /// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

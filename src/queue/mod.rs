@@ -17,6 +17,7 @@ mod node_monitor;
 mod path_nodes;
 mod path_registry;
 mod permits;
+mod queued_flag;
 mod queues;
 mod request;
 pub(crate) mod rules;
@@ -24,8 +25,9 @@ mod session_nodes;
 mod wait;
 
 pub(crate) use self::contending::Contending;
-pub(crate) use self::hold::{End, HoldState, OwnedHold, QueuedFlag};
+pub(crate) use self::hold::{End, HoldState, OwnedHold};
 pub(crate) use self::local_queue::{NodeSpec, Waiter};
 pub(crate) use self::permits::{Limit, PermitRequest};
+pub(crate) use self::queued_flag::QueuedFlag;
 pub(crate) use self::queues::Queues;
 pub(crate) use self::request::Request;

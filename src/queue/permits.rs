@@ -21,9 +21,10 @@ use tracing::Instrument;
 use super::create::{Placement, create_node};
 use super::driver::QueueDriver;
 use super::entry::{list, prove_session};
-use super::hold::{OwnedHold, QueuedFlag};
+use super::hold::OwnedHold;
 use super::node::OwnedNode;
 use super::path_nodes::Position;
+use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, Requester, closed_error};
 use super::session_nodes::{CurrentNodes, SessionNodes};
 use super::wait::POLL_INTERVAL;
@@ -109,9 +110,9 @@ impl ContendingForPermits {
 #[derive(Debug)]
 pub(crate) struct PermitRequest {
     /// The request for each of the nodes.
-    pub(crate) permit: Request,
+    pub(crate) permit: Arc<Request>,
     /// The request for the mutex.
-    pub(crate) mutex: Request,
+    pub(crate) mutex: Arc<Request>,
     pub(crate) count: usize,
     pub(crate) limit: Limit,
     /// True once the servers said that there are too few permits.
@@ -132,9 +133,9 @@ pub(super) fn contend(
     let span = tracing::info_span!("acquire", %path, leases = count);
     let task = PermitTask {
         current_nodes: current_nodes.clone(),
-        request: Arc::new(permit),
+        request: permit,
         mutex,
-        mutex_request: Arc::new(mutex_request),
+        mutex_request,
         full,
         behind,
         requester: Requester::current(),
@@ -212,7 +213,7 @@ impl PermitTask {
             None => return Err(EntryAborted::Abandoned),
         };
         // The wait for the mutex says nothing of permits.
-        self.behind.send_replace(false);
+        self.behind.set(false);
         let nodes = self.current_nodes.wait().await;
         let nodes = nodes.map_err(|none| self.request.no_session(none))?;
         let session = nodes.session.clone();
@@ -299,7 +300,7 @@ impl Entering<'_> {
                     None => prove_session(&self.nodes.session, request, mutex).await?,
                 }
             } else if let Count::Of(count) = children {
-                full.send_replace(true);
+                full.set(true);
                 if request.waiter.no_wait {
                     return Err(EntryAborted::Busy);
                 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::contending::Contending;
 use super::driver::QueueDriver;
-use super::hold::{OwnedHold, QueuedFlag};
+use super::hold::OwnedHold;
 use super::path_registry::PathRegistry;
 use super::permits::{self, ContendingForPermits, PermitRequest};
+use super::queued_flag::QueuedFlag;
 use super::request::Request;
 use super::rules::admission::Family;
 use super::session_nodes::CurrentNodes;
@@ -37,7 +38,7 @@ impl Queues {
     }
 
     /// Queues up.
-    pub(crate) fn contend(&self, request: Request, queued: QueuedFlag) -> Contending {
+    pub(crate) fn contend(&self, request: Arc<Request>, queued: QueuedFlag) -> Contending {
         let queue = self.queue(&request);
         Contending::new(queue, request, queued)
     }
@@ -52,7 +53,7 @@ impl Queues {
     /// unless the node was deleted.
     pub(crate) fn contend_again(
         &self,
-        request: Request,
+        request: Arc<Request>,
         queued: QueuedFlag,
         lost: OwnedHold,
     ) -> Contending {

@@ -1,4 +1,4 @@
-//! The recipes: what callers use.
+//! The recipes: the locks and elections that callers use.
 
 pub mod leader;
 pub(crate) mod multi_lock;

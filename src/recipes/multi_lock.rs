@@ -17,14 +17,13 @@ use crate::curator::Curator;
 use crate::error::Error;
 
 /// Several locks as one: all of them are held, or none. The counterpart of Apache Curator's
-/// `InterProcessMultiLock`; like that one it has no znodes of its own.
+/// `InterProcessMultiLock`. Neither has znodes of its own.
 ///
 /// * **Order**: members are acquired one after the other, in the order in which they were given, and released in the
-///   reverse order. Two multi-locks that share members and take them in different orders can wait for each
-///   other for ever. Give the members the same order everywhere, as [`Curator::multi_lock`] and
-///   [`sorted_by_path`](Self::sorted_by_path) do, or use a deadline.
-/// * **All or none**: at the first member that is busy, fails, or is lost meanwhile, those behind it are not
-///   asked, and those that were acquired are released.
+///   reverse order. Two multi-locks that share members and acquire them in different orders can deadlock. Give the members
+///   the same order everywhere, as [`Curator::multi_lock`] and [`sorted_by_path`](Self::sorted_by_path) do, or use a deadline.
+/// * **All or none**: at the first member that is busy, fails, or is lost meanwhile, the members that were acquired are
+///   released, and the remaining ones are not tried.
 /// * **One deadline** for all members.
 ///
 /// ```no_run
@@ -45,7 +44,7 @@ pub struct InterProcessMultiLock {
 }
 
 impl Curator {
-    /// A lock of a mutex at each of `paths`, in the order of their paths, with the options of this handle.
+    /// Returns a lock of a mutex at each of `paths`, in the order of the paths, with the options of this handle.
     ///
     /// # Errors
     ///
@@ -61,14 +60,14 @@ impl Curator {
 }
 
 impl InterProcessMultiLock {
-    /// A lock of `members`, which are acquired in this order. They may be of different `Curator`s.
+    /// Returns a lock of `members`, which are acquired in this order. Members may belong to different `Curator`s.
     ///
-    /// Members are compared by their paths. Two paths of `Curator`s with different namespaces can be the same node, which is not
-    /// noticed: such members wait for each other.
+    /// Members are compared by their paths. Paths of `Curator`s with different namespaces can name the same node, which this
+    /// function does not detect: such a multi-lock waits for itself.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if there are no members, or two have the same path: the
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if there are no members, or if two have the same path: the
     /// second would wait for the first for ever.
     pub fn new(members: impl IntoIterator<Item = Arc<dyn Lock>>) -> Result<Self, Error> {
         let members: Vec<_> = members.into_iter().collect();
@@ -77,7 +76,8 @@ impl InterProcessMultiLock {
         }
         let mut paths = HashSet::new();
         if let Some(twice) = members.iter().find(|member| !paths.insert(member.path())) {
-            let (path, reason) = (twice.path(), "it is a member twice, and would wait for itself");
+            let path = twice.path();
+            let reason = "it is a member twice, and would wait for itself";
             return Err(Error::invalid("member", format_args!("{path:?}"), reason).at(path));
         }
         Ok(Self::of(members))
@@ -93,19 +93,21 @@ impl InterProcessMultiLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future, at any point, releases what was acquired, the last first, and gives up the place in the
-    /// queue of the member that it waits for.
+    /// Dropping the future, at any point, releases the members that were acquired, the last first, and gives up the place in the
+    /// queue of the next one.
     ///
     /// # Errors
     ///
     /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire), as soon as a member fails;
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if one was lost before all were acquired. [`Error::path`] is the
-    /// member's. What was acquired has been released then, as far as that could be confirmed.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if one was lost before all were acquired. [`Error::path`] is that of the
+    /// member. The members that were acquired have been released, as far as that could be confirmed.
     pub async fn acquire(&self) -> Result<Guards, Error> {
-        Patience::forever(|patience| self.acquire_with(patience)).await
+        let acquired = self.acquire_with(Patience::Forever).await?;
+        // The conversion is for the type alone: members that wait without a limit are never busy.
+        acquired.ok_or_else(|| Error::unavailable(&self.path, None))
     }
 
-    /// Acquires all, runs `body` with a [`Hold`] of each, in their order, and releases: see
+    /// Acquires all members, runs `body` with a [`Hold`] of each, in their order, and releases: see
     /// [`InterProcessMutex::run`](crate::InterProcessMutex::run).
     ///
     /// # Cancel safety
@@ -125,7 +127,7 @@ impl InterProcessMultiLock {
         self.acquire().await?.run(body).await
     }
 
-    /// The same for a body of any value.
+    /// Acquires all members, runs a `body` of any value, and releases: see [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
@@ -152,11 +154,11 @@ impl InterProcessMultiLock {
     ///
     /// As for [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Attempt<Guards>, Error> {
-        self.acquire_with(Patience::OnlyIfFree).await.map(Attempt::of)
+        self.acquire_with(Patience::NoWait).await.map(Attempt::of)
     }
 
-    /// Waits until all members are held, for all of them together at most for `limit`; [`Attempt::Busy`] when the time is
-    /// up and another contender has one of them. What was acquired is released then, in the background. A limit of zero is
+    /// Waits until all members are held, at most for `limit` in all. Returns [`Attempt::Busy`] if another contender has one of
+    /// them when the time is up. The members that were acquired are then released in the background. A limit of zero is
     /// [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
@@ -166,7 +168,7 @@ impl InterProcessMultiLock {
     /// # Errors
     ///
     /// As for [`acquire`](Self::acquire); [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the time is up before
-    /// any server said whether the member whose turn it is is held.
+    /// any server said whether the next member is held.
     ///
     /// # Panics
     ///
@@ -175,76 +177,90 @@ impl InterProcessMultiLock {
         self.acquire_with(Patience::within(limit)).await.map(Attempt::of)
     }
 
-    /// The same locks, acquired in the order of their paths: two multi-locks that are sorted cannot wait for each other for
-    /// ever, whatever members they share.
+    /// Returns a lock of the members in the order of their paths. Two multi-locks that are sorted cannot deadlock, whatever
+    /// members they share.
     pub fn sorted_by_path(self) -> Self {
         let mut members = self.members.to_vec();
         members.sort_by(|one, other| one.path().cmp(other.path()));
         Self::of(members)
     }
 
-    /// The paths of its members, for people to read. It is no znode.
+    /// Returns the paths of the members, for people to read. The result is not the path of a znode.
     pub fn path(&self) -> &str {
         &self.path
     }
 
     async fn acquire_with(&self, patience: Patience) -> Result<Option<Guards>, Error> {
         let began = BootInstant::now();
-        let left = |limit: Duration| limit.saturating_sub(began.elapsed());
-        let rest = || match patience {
-            Patience::For(limit) => Some(left(limit)),
-            Patience::OnlyIfFree | Patience::Forever => None,
-        };
         let mut guards = Guards::default();
         for (position, member) in self.members.iter().enumerate() {
-            let asked = async {
-                match patience {
-                    Patience::OnlyIfFree => member.try_acquire().await,
-                    Patience::For(limit) => match left(limit) {
-                        // A member would take it for a try, whose time nothing limits.
-                        Duration::ZERO => Err(Error::unavailable(member.path(), Some(limit))),
-                        left => member.acquire_timeout(left).await,
-                    },
-                    Patience::Forever => member.acquire().await.map(Attempt::Acquired),
-                }
-            };
-            let named = |error: Error| {
-                let path = error.path().unwrap_or(member.path()).to_owned();
-                let error = error.at(path);
-                if self.members.len() == 1 {
-                    return error;
-                }
-                error.while_doing(format_args!("member {position}, {}", member.path()))
-            };
-            let asked = tokio::select! {
+            let attempted = tokio::select! {
                 biased;
                 lost = guards.lost_as_error() => Err(lost),
-                attempt = asked => attempt.map_err(named),
+                attempted = attempt(&**member, patience, began) => {
+                    attempted.map_err(|error| self.member_error(position, error))
+                }
             };
-            match asked {
+            match attempted {
                 Ok(Attempt::Acquired(guard)) => guards.push(guard),
                 failed => {
-                    roll_back(guards, rest()).await;
+                    roll_back(guards, time_left(patience, began)).await;
                     return failed.map(|_| None);
                 }
             }
         }
-        // One may have been lost while the last was on its way.
+        // A member may have been lost while the last one was acquired.
         let lost = guards.iter().find_map(|guard| Some(Error::lost(guard.path(), guard.loss()?)));
         match lost {
             None => Ok(Some(guards)),
             Some(error) => {
-                roll_back(guards, rest()).await;
+                roll_back(guards, time_left(patience, began)).await;
                 Err(error)
             }
         }
     }
+
+    /// Names the member that failed.
+    fn member_error(&self, position: usize, error: Error) -> Error {
+        let member = self.members[position].path();
+        let path = error.path().unwrap_or(member).to_owned();
+        let error = error.at(path);
+        if self.members.len() == 1 {
+            return error;
+        }
+        error.while_doing(format_args!("member {position}, {member}"))
+    }
 }
 
-/// Releases what was acquired. What went wrong before is what the caller must know, not this; and the caller's
-/// time is not exceeded for it: releases that are dropped go on.
+/// Acquires a member within what is left of the caller's time.
+async fn attempt(
+    member: &dyn Lock,
+    patience: Patience,
+    began: BootInstant,
+) -> Result<Attempt, Error> {
+    match patience {
+        Patience::NoWait => member.try_acquire().await,
+        Patience::For(limit) => match limit.saturating_sub(began.elapsed()) {
+            // A member would take a limit of zero for a try, which has no time limit.
+            Duration::ZERO => Err(Error::unavailable(member.path(), Some(limit))),
+            left => member.acquire_timeout(left).await,
+        },
+        Patience::Forever => member.acquire().await.map(Attempt::Acquired),
+    }
+}
+
+/// The rest of the caller's time limit, if there is one.
+fn time_left(patience: Patience, began: BootInstant) -> Option<Duration> {
+    match patience {
+        Patience::For(limit) => Some(limit.saturating_sub(began.elapsed())),
+        Patience::NoWait | Patience::Forever => None,
+    }
+}
+
+/// Releases the members that were acquired, at most for the time that is `left` to the caller. Releases that are dropped
+/// continue. An error is only logged, because the caller needs the reason for the rollback.
 async fn roll_back(guards: Guards, left: Option<Duration>) {
-    let releasing = guards.let_go();
+    let releasing = guards.release_now();
     let released = match left {
         Some(left) => timeout(left, releasing).await.ok().transpose(),
         None => releasing.await.map(Some),

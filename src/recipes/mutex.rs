@@ -17,20 +17,20 @@ use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 
-/// Lets one task of all processes in at a time, in the order in which they asked.
+/// A fair mutual-exclusion lock across processes and tasks.
 ///
-/// It has the znodes of Apache Curator's `InterProcessMutex`, so JVM and Rust processes can share one path.
+/// The znodes are those of Apache Curator's `InterProcessMutex`, so JVM and Rust processes can share one path.
 ///
 /// * **Fair**: first come, first served, among processes and among the tasks of each. A process is one contender: its tasks
-///   take turns under one node, and a contender of another process is served before those that asked after the news of it.
-/// * **Not reentrant** by task or thread. [`Guard::reenter`] gives a nested guard, and inside an
-///   [`Owner::scope`](crate::interop::Owner::scope) acquiring again does.
-/// * **Recovery**: in a disconnection within the session lease a waiter keeps its place and a holder its lock. When the
+///   take turns under one node. A contender of another process is served before the tasks that asked after it was seen.
+/// * **Not reentrant** by task or thread. [`Guard::reenter`] gives a nested guard, and so does acquiring again inside an
+///   [`Owner::scope`](crate::interop::Owner::scope).
+/// * **Recovery**: during a disconnection within the session lease, a waiter keeps its place and a holder its lock. When the
 ///   session expires, [`Hold::lost`] resolves, and a waiter queues again at the tail, as the retry policy allows.
 /// * **Not guaranteed**: that the process runs. A process that was paused sees the loss at its first check, not before.
 ///   Pass the [`fencing_token`](Hold::fencing_token) to a resource that compares it.
 ///
-/// A mutex is a cheap handle; clones and other handles on the same path contend with each other.
+/// A mutex is a cheap handle. Clones and other handles on the same path contend with each other.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Curator, Error};
@@ -46,13 +46,12 @@ use crate::queue::rules::filter::ContenderFilter;
 #[must_use = "nothing is locked until `acquire` or `run`"]
 pub struct InterProcessMutex {
     contender: Contender,
-    filter: ContenderFilter,
 }
 
 impl_lock!(InterProcessMutex);
 
 impl Curator {
-    /// A mutex at `path`, under the namespace, with the options of this handle.
+    /// Returns a mutex at `path`, under the namespace, with the options of this handle.
     ///
     /// # Errors
     ///
@@ -61,12 +60,12 @@ impl Curator {
     pub fn mutex(&self, path: impl AsRef<str>) -> Result<InterProcessMutex, Error> {
         let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::MUTEX)?;
         let filter = ContenderFilter::default();
-        let family = Family::Exclusive(filter.clone());
-        Ok(InterProcessMutex { contender: Contender::new(recipe, family), filter })
+        let kind = filter.kind();
+        Ok(InterProcessMutex { contender: Contender::new(recipe, Family::Exclusive(filter), kind) })
     }
 
-    /// A mutex for one of many things: at the child of `path` that `id` names. The id is one segment: what a segment cannot
-    /// have is escaped as in a URL, so `a/b` is not two levels.
+    /// Returns a mutex for one of many things, at the child of `path` that `id` names. The id is one segment of the path.
+    /// Characters that a segment cannot contain are escaped as in a URL, so `a/b` is not two levels.
     ///
     /// ```no_run
     /// # use zookeeper_recipes::{Curator, Error};
@@ -85,7 +84,8 @@ impl Curator {
         path: impl AsRef<str>,
         id: impl fmt::Display,
     ) -> Result<InterProcessMutex, Error> {
-        let (path, id) = (path.as_ref(), id.to_string());
+        let path = path.as_ref();
+        let id = id.to_string();
         if id.is_empty() {
             return Err(Error::invalid("id", "\"\"", "it is empty"));
         }
@@ -98,12 +98,12 @@ impl InterProcessMutex {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future, at any point, gives the place in the queue up; its node is removed by the session, and the next
-    /// waiter is served.
+    /// Dropping the future, at any point, gives up the place in the queue. The session deletes the node, and the next waiter
+    /// is served.
     ///
     /// # Errors
     ///
-    /// Only what waiting does not mend: [`InvalidInput`](crate::ErrorKind::InvalidInput) (an ACL),
+    /// Errors that waiting cannot resolve: [`InvalidInput`](crate::ErrorKind::InvalidInput) (an ACL),
     /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied), [`Refused`](crate::ErrorKind::Refused),
     /// [`UnusablePath`](crate::ErrorKind::UnusablePath), [`Closed`](crate::ErrorKind::Closed),
     /// [`AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed),
@@ -112,13 +112,13 @@ impl InterProcessMutex {
     /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) and [`Lost`](crate::ErrorKind::Lost).
     #[doc(alias = "lock")]
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.contender.wait(self.filter.kind()).await
+        self.contender.acquire().await
     }
 
-    /// Acquires, runs `body`, releases. The body is dropped at its next `await` when the lock is lost.
+    /// Acquires the lock, runs `body`, and releases. The body is dropped at its next `await` when the lock is lost.
     ///
-    /// One `?` is enough: the body's error type is made from [`Error`]. Where `?` stands both inside and after, write the
-    /// closure's type:
+    /// One `?` is enough, because the body's error type converts from [`Error`]. If `?` stands both inside the body and after
+    /// the call, write the closure's type:
     ///
     /// ```no_run
     /// # use zookeeper_recipes::{Error, FencingToken, InterProcessMutex};
@@ -133,8 +133,8 @@ impl InterProcessMutex {
     /// # }
     /// ```
     ///
-    /// The lock is released before `?` can leave the caller. A value that a stopped body had finished is not lost if the
-    /// body wrote it into a captured local.
+    /// The lock is released before `?` can return from the caller. To keep a partial result of a body that is dropped, let the
+    /// body write it into a captured local.
     ///
     /// # Cancel safety
     ///
@@ -143,7 +143,7 @@ impl InterProcessMutex {
     /// # Errors
     ///
     /// The body's own; those of [`acquire`](Self::acquire); [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost
-    /// while the body ran. A release that no server confirms in time is no error.
+    /// while the body ran. A release that no server confirms in time is not an error.
     #[allow(clippy::future_not_send)] // it is, if the body is
     pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
     where
@@ -153,7 +153,7 @@ impl InterProcessMutex {
         self.acquire().await?.run(body).await
     }
 
-    /// The same as [`run`](Self::run) for a body of any value: a plain one, or another crate's `Result`.
+    /// Acquires the lock, runs a `body` of any value, and releases: see [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
@@ -170,7 +170,7 @@ impl InterProcessMutex {
         self.acquire().await?.with(body).await
     }
 
-    /// Takes the lock if it is free. It waits for the servers' answers, never for another holder.
+    /// Acquires the lock if it is free. The future waits for the servers' answers, never for another holder.
     ///
     /// # Cancel safety
     ///
@@ -185,11 +185,11 @@ impl InterProcessMutex {
     /// Outside a tokio runtime with timers.
     #[doc(alias = "try_lock")]
     pub async fn try_acquire(&self) -> Result<Attempt, Error> {
-        self.attempt(Patience::OnlyIfFree).await.map(Attempt::of)
+        self.attempt(Patience::NoWait).await.map(Attempt::of)
     }
 
-    /// Waits until the lock is held, at most for `limit`; [`Attempt::Busy`] when the time is up and another contender has
-    /// it. The limit covers everything: a server that does not answer, retries, a lost session. A limit of zero is
+    /// Waits until the lock is held, at most for `limit`. Returns [`Attempt::Busy`] if another contender has the lock when the
+    /// time is up. The limit covers everything: a server that does not answer, retries, a lost session. A limit of zero is
     /// [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
@@ -198,8 +198,8 @@ impl InterProcessMutex {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) when the time is up before any server said whether the lock
-    /// is held; and all of [`acquire`](Self::acquire).
+    /// As for [`acquire`](Self::acquire); [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the time is up before any
+    /// server said whether the lock is held.
     ///
     /// # Panics
     ///
@@ -209,16 +209,16 @@ impl InterProcessMutex {
     }
 
     async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
-        self.contender.acquire(self.filter.kind(), patience).await
+        self.contender.attempt(patience).await
     }
 
-    /// All processes of which a task holds or waits, the holder's first, and the tasks of this session that wait under its
-    /// node, as the server that we are connected to tells it: of an ensemble it may be one that has not yet heard of the
-    /// latest. Nodes that vanish meanwhile are left out.
+    /// Lists the processes in which a task holds or waits, the holder first, and after this session's node its tasks that wait
+    /// under it. The answer is that of the connected server, which may lag behind the others. Nodes that are deleted meanwhile are
+    /// left out.
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The future only reads.
     ///
     /// # Errors
     ///
@@ -232,19 +232,19 @@ impl InterProcessMutex {
         self.contender.participants().await
     }
 
-    /// The path, under the namespace.
+    /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
         self.contender.recipe.path.as_str()
     }
 
-    /// Keeps the lock's node for so long after a release when no task of this session wants the lock. A task that comes
-    /// back within that time has the lock again without a request. Zero, the default, keeps nothing.
+    /// Retains the lock's node for `retention` after a release, if no task of this session wants the lock. A task that comes
+    /// back within that time acquires the lock without a request. Zero, the default, retains nothing.
     ///
-    /// Only while no other process contends: the first contender of another process, and any change of the connection or of
-    /// the node, has it deleted at once. So others wait for a round trip at most. A kept node counts as a contender:
-    /// [`participants`](Self::participants) lists it. It does not keep the session open.
+    /// A node is retained only while no other process contends. The first contender of another process, and any change of the
+    /// connection or of the node, has it deleted at once, so others wait for one round trip at most. A retained node counts as
+    /// a contender: [`participants`](Self::participants) lists it. It does not keep the session open.
     ///
-    /// More than a day, or together with [`with_node_per_hold`](Self::with_node_per_hold), is an
+    /// A retention of more than a day, or together with [`with_node_per_hold`](Self::with_node_per_hold), is an
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) error of each acquisition.
     ///
     /// ```no_run
@@ -256,20 +256,20 @@ impl InterProcessMutex {
     /// # }
     /// ```
     pub fn with_retention(mut self, retention: Duration) -> Self {
-        self.contender.retention = retention;
+        self.contender.request_mut().waiter.retention = retention;
         self
     }
 
-    /// Gives each hold a node, and so a [fencing token](Hold::fencing_token), of its own. Without it tasks of one session
-    /// take turns under one node while they may, and share its token: faster by two writes for each hold.
+    /// Gives each hold a node, and so a [fencing token](Hold::fencing_token), of its own. Without this option, tasks of one session
+    /// take turns under one node and share its token, which saves two writes for each hold.
     ///
-    /// For a resource that has to tell a late write of one hold from those of the next one in the same process.
+    /// Use it for a resource that must tell a late write of one hold from the writes of the next hold in the same process.
     pub fn with_node_per_hold(mut self) -> Self {
-        self.contender.node_per_hold = true;
+        self.contender.request_mut().waiter.node_per_hold = true;
         self
     }
 
-    /// Which children count as contenders, for a path that other clients than Curator use. Defaults to
+    /// Sets which children count as contenders, for a path that clients other than Curator use. Defaults to
     /// [`ContenderFilter::Curator`].
     ///
     /// # Errors
@@ -279,8 +279,9 @@ impl InterProcessMutex {
         if filter.needs_text() {
             self.contender.recipe.check_text()?;
         }
-        self.contender.family = Family::Exclusive(filter.clone());
-        self.filter = filter;
+        let request = self.contender.request_mut();
+        request.kind = filter.kind();
+        request.family = Family::Exclusive(filter);
         Ok(self)
     }
 }

@@ -1,20 +1,20 @@
-//! [`InterProcessOnce`]: a job that runs once, although several machines start it.
+//! [`InterProcessOnce`]: a job that runs once although several machines start it.
 //!
 //! ```text
-//! <path>/runs/<key>/_c_<guid>-lock-<number>   a process that runs the key, or waits to
-//! <path>/done/<key>                           the record: identity and node of the process that ran it
+//! <path>/runs/<key>/_c_<guid>-lock-<number>   a process that runs the key or waits
+//! <path>/done/<key>                           the record: identity and node of the process that ran the key
 //! ```
 //!
-//! *Once.* A key is run under a mutex of its own, and the record is created in one transaction with a check that the
-//! runner's node is there (invariant 8). So only the holder records, and a runner that lost the lock does not. Before it runs
-//! the body, a holder reads the record in the session of its hold. The holder before it had recorded before its node was
-//! deleted, and this session has seen that deletion, so it sees the record as well.
+//! *Once.* Each key has a mutex, and one transaction checks that the runner's node exists and creates the record
+//! (invariant 8). So only the holder records, and a runner that lost the lock does not. Before a holder runs the body, it
+//! reads the record in the session of its hold. The previous holder had created the record before its node was deleted. This
+//! session has seen that deletion, so it sees the record as well.
 //!
-//! *Never a key without a run.* Only a body that returned `Ok` is recorded. Everything else leaves no record, and the next
+//! *Never a record without a run.* A key is recorded only if the body returned `Ok`. Otherwise there is no record, and the next
 //! process runs the body.
 //!
-//! A record whose answer is lost is sent again while the hold lasts: the second create finds the first. If the hold is lost
-//! meanwhile, the record that is there tells by its node whose it is.
+//! While the hold lasts, a record without an answer is sent again: a second create finds the first. If the hold is lost
+//! meanwhile, the node in the record shows whose record it is.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,43 +22,44 @@ use std::time::{Duration, SystemTime};
 
 use super::shared::attempt::Attempt;
 use super::shared::contender::Contender;
-use super::shared::hold::{Guard, Hold, until_lost};
+use super::shared::hold::{Guard, Hold, race_loss};
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
 use crate::client::{Failed, Failure, Node};
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::{LockPath, escape_segment};
-use crate::metrics::{self, Operation};
+use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::Kind;
 use crate::session::Session;
-use crate::session::retry::{Idempotent, RetryLoop, RetryPolicy, with_retry};
+use crate::session::retry::RetryPolicy;
+use crate::session::retry::{Idempotent, with_retry};
 
-/// How many keys are kept by default.
+/// The default number of records that are kept.
 const KEPT: usize = 1000;
 
 /// Runs a job once for each key, although several machines start it: "the job of 2 a.m. on one machine only, once".
 ///
 /// A lock alone is not enough. If the job takes less time than the clock skew between the machines, the second machine finds
-/// the lock free, and runs it again. This recipe records the key when its run has succeeded.
+/// the lock free, and runs the job again. This recipe records the key when its run has succeeded.
 ///
 /// * **The key is yours**: a date, a deployment, a batch. Runs of different keys do not wait for each other.
-/// * **Takes over**: if the process that runs a key fails or dies, the next one that waits runs it.
+/// * **Takes over**: if the process that runs a key fails or dies, the next waiting process runs the key.
 /// * **Not exactly once**: a process that dies after its job and before the record leaves no record, and the job runs
 ///   again. Let the job's writes be idempotent, or pass the [fencing token](Hold::fencing_token).
-/// * **Records are kept** until there are more than [`with_kept_keys`](Self::with_kept_keys) of them under the path, by
+/// * **Records are kept** until there are more than [`with_kept_keys`](Self::with_kept_keys) under the path, by
 ///   default 1,000. A key whose record was removed can run again.
 ///
 /// ```no_run
-/// # use zookeeper_recipes::{Curator, Error, Once};
+/// # use zookeeper_recipes::{Curator, Error, OnceOutcome};
 /// # async fn report(token: i64) -> Result<u64, Error> { Ok(1) }
 /// # async fn example(curator: Curator) -> Result<(), Error> {
 /// let nightly = curator.once("/jobs/nightly", "2026-11-24")?;
 /// match nightly.run(async |hold| report(hold.fencing_token().value()).await).await? {
-///     Once::Ran(rows) => println!("{rows} rows"),
-///     Once::AlreadyDone { by, .. } => println!("{by} did it"),
+///     OnceOutcome::Ran(rows) => println!("{rows} rows"),
+///     OnceOutcome::AlreadyDone { by, .. } => println!("{by} did it"),
 /// }
 /// # Ok(())
 /// # }
@@ -67,7 +68,7 @@ const KEPT: usize = 1000;
 #[must_use = "nothing runs until `run`"]
 pub struct InterProcessOnce {
     contender: Contender,
-    /// With the runs and the records in it.
+    /// The parent of the runs and the records.
     path: LockPath,
     key: String,
     /// The path of the key's record.
@@ -75,25 +76,25 @@ pub struct InterProcessOnce {
     kept: usize,
 }
 
-/// What a run of an [`InterProcessOnce`] came to.
+/// The outcome of a run of an [`InterProcessOnce`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "another process may have done it before"]
 #[allow(clippy::exhaustive_enums)] // there is no third
-pub enum Once<T> {
-    /// This process ran it, and the key is recorded.
+pub enum OnceOutcome<T> {
+    /// This process ran the job, and the key is recorded.
     Ran(T),
     /// The key had been recorded before.
     #[non_exhaustive]
     AlreadyDone {
-        /// The identity of the process that ran it.
+        /// The identity of the process that ran the job.
         by: String,
-        /// When it was recorded, by the clock of the servers.
+        /// The time at which the key was recorded, by the clock of the servers.
         at: SystemTime,
     },
 }
 
 impl Curator {
-    /// A job at `path` that runs once for `key`, under the namespace, with the options of this handle.
+    /// Returns a job at `path` that runs once for `key`, under the namespace, with the options of this handle.
     ///
     /// # Errors
     ///
@@ -103,7 +104,8 @@ impl Curator {
         path: impl AsRef<str>,
         key: impl Into<String>,
     ) -> Result<InterProcessOnce, Error> {
-        let (key, recipe) = (key.into(), Recipe::new(self, path.as_ref(), metrics::Recipe::ONCE)?);
+        let key = key.into();
+        let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::ONCE)?;
         if key.is_empty() {
             return Err(Error::invalid("key", "\"\"", "it is empty"));
         }
@@ -113,16 +115,18 @@ impl Curator {
                 &format!("{}/{}", recipe.path.child(folder), escape_segment(&key)),
             )
         };
-        let (runs, record, path) = (below("runs")?, below("done")?, recipe.path.clone());
+        let runs = below("runs")?;
+        let record = below("done")?;
+        let path = recipe.path.clone();
         let family = Family::Exclusive(ContenderFilter::Curator);
-        let contender = Contender::new(Recipe { path: runs, ..recipe }, family);
+        let contender = Contender::new(Recipe { path: runs, ..recipe }, family, Kind::Lock);
         Ok(InterProcessOnce { contender, path, key, record, kept: KEPT })
     }
 }
 
 impl InterProcessOnce {
-    /// Runs `body`, unless the key is recorded. It waits for a run of the key that is under way, and takes over if that fails
-    /// or dies. The body is dropped at its next `await` when its lock is lost.
+    /// Runs `body`, unless the key is recorded. If another process is running the key, the future waits, and takes over if that
+    /// process fails or dies. The body is dropped at its next `await` when its lock is lost.
     ///
     /// # Cancel safety
     ///
@@ -131,24 +135,24 @@ impl InterProcessOnce {
     /// # Errors
     ///
     /// The body's own, after which there is no record; those of
-    /// [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire), and of writing the record;
+    /// [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire) and of writing the record;
     /// [`ErrorKind::Lost`] if the lock was lost before the key was recorded; [`ErrorKind::OutcomeUnknown`] if no server
-    /// says whether it was.
+    /// says whether the key was recorded.
     #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<Once<T>, E>
+    pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<OnceOutcome<T>, E>
     where
         E: From<Error>,
         Fut: Future<Output = Result<T, E>>,
     {
-        // A process that comes later makes no node.
+        // If the key is recorded, this process creates no node.
         if let Some(done) = self.done().await? {
-            return Ok(done.into_once());
+            return Ok(done.into_outcome());
         }
-        let guard = self.contender.wait(Kind::Lock).await?;
+        let guard = self.contender.acquire().await?;
         self.run_under(guard, body).await
     }
 
-    /// The same, but does not wait: [`Attempt::Busy`] while a run of the key is under way.
+    /// Runs `body`, unless the key is recorded or another process is running it: then [`Attempt::Busy`].
     ///
     /// # Cancel safety
     ///
@@ -165,26 +169,26 @@ impl InterProcessOnce {
     pub async fn try_run<T, E, Fut>(
         &self,
         body: impl FnOnce(Hold) -> Fut,
-    ) -> Result<Attempt<Once<T>>, E>
+    ) -> Result<Attempt<OnceOutcome<T>>, E>
     where
         E: From<Error>,
         Fut: Future<Output = Result<T, E>>,
     {
         if let Some(done) = self.done().await? {
-            return Ok(Attempt::Acquired(done.into_once()));
+            return Ok(Attempt::Acquired(done.into_outcome()));
         }
-        match self.contender.acquire(Kind::Lock, Patience::OnlyIfFree).await? {
+        match self.contender.attempt(Patience::NoWait).await? {
             None => Ok(Attempt::Busy),
             Some(guard) => self.run_under(guard, body).await.map(Attempt::Acquired),
         }
     }
 
-    /// The process that runs the key, and those that wait to, as for
+    /// Lists the process that runs the key and the ones that wait, as for
     /// [`InterProcessMutex::participants`](crate::InterProcessMutex::participants).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The future only reads.
     ///
     /// # Errors
     ///
@@ -197,18 +201,18 @@ impl InterProcessOnce {
         self.contender.participants().await
     }
 
-    /// The path, under the namespace.
+    /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
         self.path.as_str()
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// How many records are kept under the path. After a run, the oldest beyond that are removed, and their keys can run
-    /// again.
+    /// Sets how many records are kept under the path. After a run, the oldest records beyond that are removed, and their keys
+    /// can run again.
     pub fn with_kept_keys(mut self, kept: usize) -> Self {
         self.kept = kept.max(1);
         self
@@ -219,19 +223,19 @@ impl InterProcessOnce {
         &self,
         guard: Guard,
         body: impl FnOnce(Hold) -> Fut,
-    ) -> Result<Once<T>, E>
+    ) -> Result<OnceOutcome<T>, E>
     where
         E: From<Error>,
         Fut: Future<Output = Result<T, E>>,
     {
         if let Some(done) = self.done_before(&guard).await? {
             release(guard).await;
-            return Ok(done.into_once());
+            return Ok(done.into_outcome());
         }
-        // A job whose record may not be made must not run.
+        // A job whose record may not be created must not run.
         self.make_parent(&guard).await?;
         let lost = async { Error::lost(self.path(), guard.lost().await) };
-        let ended = until_lost(lost, body(guard.view())).await?;
+        let ended = race_loss(lost, body(guard.view())).await?;
         let value = match ended {
             Ok(value) => value,
             Err(error) => {
@@ -239,7 +243,8 @@ impl InterProcessOnce {
                 return Err(error);
             }
         };
-        let (recorded, node) = (self.record(&guard).await, guard.node().to_owned());
+        let recorded = self.record(&guard).await;
+        let node = guard.node().to_owned();
         release(guard).await;
         if let Err(error) = recorded {
             let unsure = matches!(error.kind(), ErrorKind::Lost | ErrorKind::OutcomeUnknown);
@@ -249,12 +254,13 @@ impl InterProcessOnce {
             }
         }
         self.remove_old().await;
-        Ok(Once::Ran(value))
+        Ok(OnceOutcome::Ran(value))
     }
 
     /// The record of the key, if there is one.
     async fn done(&self) -> Result<Option<Record>, Error> {
-        let (record, Recipe { curator, retry, .. }) = (&self.record, &self.contender.recipe);
+        let record = &self.record;
+        let Recipe { curator, retry, .. } = &self.contender.recipe;
         let read = |session: Arc<Session>, _| async move {
             let sent = session.client().map(|client| client.read(record.as_str()));
             match async { sent?.await }.await {
@@ -266,10 +272,10 @@ impl InterProcessOnce {
         with_retry(curator.connection(), record, retry, Idempotent::Yes, read).await
     }
 
-    /// The same as the session of the hold sees it.
+    /// The record of the key as the session of the hold sees it.
     async fn done_before(&self, hold: &Hold) -> Result<Option<Record>, Error> {
-        let (record, Recipe { curator, retry, .. }) =
-            (self.record.as_str(), &self.contender.recipe);
+        let record = self.record.as_str();
+        let Recipe { curator, retry, .. } = &self.contender.recipe;
         let session = hold.state().session();
         let read = || async { session.client()?.read(record).await };
         match curator.connection().retried(retry, read).await {
@@ -282,11 +288,11 @@ impl InterProcessOnce {
 
     /// Creates the record, while the hold lasts.
     async fn record(&self, hold: &Hold) -> Result<(), Error> {
-        let Recipe { curator, .. } = &self.contender.recipe;
-        let says = [&*curator.options().identity, b"\n", hold.node().as_bytes()].concat();
-        let mut retry = RetryLoop::new(&RetryPolicy::endless(), Operation::REQUEST);
+        let curator = &self.contender.recipe.curator;
+        let data = [&*curator.options().identity, b"\n", hold.node().as_bytes()].concat();
+        let mut retry = RetryPolicy::endless().start();
         loop {
-            let Err(error) = hold.fenced().create(self.record.as_str(), &says).await else {
+            let Err(error) = hold.fenced().create(self.record.as_str(), &data).await else {
                 return Ok(());
             };
             match error.kind() {
@@ -294,8 +300,8 @@ impl InterProcessOnce {
                 ErrorKind::AlreadyExists => return Ok(()),
                 ErrorKind::NotFound => self.make_parent(hold).await?,
                 ErrorKind::Unavailable | ErrorKind::OutcomeUnknown if hold.is_held() => {
-                    // The policy is endless.
-                    retry.backoff(curator.connection(), &error).await;
+                    let pause = retry.next_pause(Duration::ZERO).unwrap_or_default();
+                    curator.connection().pause(pause).await;
                 }
                 _ => return Err(error),
             }
@@ -310,7 +316,7 @@ impl InterProcessOnce {
             return Err(Error::lost(self.path(), hold.lost().await));
         };
         match borrowed.client.make_parents(&parent, acls).await {
-            // The record says whether it is there.
+            // The create of the record reports whether the parent exists.
             Ok(()) => Ok(()),
             Err(made) => match made.failure {
                 failure @ Failure::Refused(_) => Err(failure.into_error(&made.path, "create")),
@@ -319,7 +325,7 @@ impl InterProcessOnce {
         }
     }
 
-    /// Removes the oldest records beyond those that are kept. One that cannot be removed is for the next run.
+    /// Removes the oldest records beyond the number that is kept. The next run tries again after a failure.
     async fn remove_old(&self) {
         let connection = self.contender.recipe.curator.connection();
         let (Ok(session), Some(parent)) = (connection.current_session(), self.record.parent())
@@ -362,20 +368,20 @@ async fn release(guard: Guard) {
 #[derive(Debug)]
 struct Record {
     by: String,
-    /// By which it was recorded.
+    /// The node of the contender that created the record.
     node: String,
     at: SystemTime,
 }
 
 impl Record {
     fn of(node: &Node) -> Self {
-        let says = String::from_utf8_lossy(&node.data);
-        let (by, recorder) = says.rsplit_once('\n').unwrap_or((&says, ""));
+        let data = String::from_utf8_lossy(&node.data);
+        let (by, recorder) = data.rsplit_once('\n').unwrap_or((&data, ""));
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(node.created);
         Self { by: by.to_owned(), node: recorder.to_owned(), at }
     }
 
-    fn into_once<T>(self) -> Once<T> {
-        Once::AlreadyDone { by: self.by, at: self.at }
+    fn into_outcome<T>(self) -> OnceOutcome<T> {
+        OnceOutcome::AlreadyDone { by: self.by, at: self.at }
     }
 }

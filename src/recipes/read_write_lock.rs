@@ -9,7 +9,7 @@ use super::shared::attempt::Attempt;
 use super::shared::contender::Contender;
 use super::shared::hold::{Guard, Hold};
 use super::shared::lock::{Lock, impl_lock};
-use super::shared::owner::Slot;
+use super::shared::owner::OwnerEntry;
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
 use crate::curator::Curator;
@@ -18,20 +18,20 @@ use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
 
-/// Lets any number of readers in together, or one writer alone, among all processes.
+/// A fair lock across processes for any number of readers together, or one writer alone.
 ///
-/// It has the znodes of Apache Curator's `InterProcessReadWriteLock`.
+/// The znodes are those of Apache Curator's `InterProcessReadWriteLock`.
 ///
-/// * **Fair**: first come, first served. Readers that follow each other hold together; a reader waits for the nearest
-///   writer before it, so a waiting writer is not starved by readers that come later.
+/// * **Fair**: first come, first served. Readers that follow each other hold together. A reader waits for the nearest
+///   writer before it, so readers that come later do not starve a waiting writer.
 /// * **Downgrade**: a writer can also read ([`WriteGuard::read`]) and stop writing ([`WriteGuard::downgrade`]) with no other
 ///   writer in between. **No upgrade**: two readers that upgrade would deadlock. Inside an
 ///   [`Owner::scope`](crate::interop::Owner::scope) the attempt is an error of kind
-///   [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock). Elsewhere a task is no owner, so it waits, and a warning is logged.
+///   [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock). Outside of a scope the task waits, and a warning is logged.
 /// * **Not reentrant** by task or thread: see [`Guard::reenter`], [`WriteGuard::reenter`] and
 ///   [`Owner`](crate::interop::Owner).
 ///
-/// Tokens of readers are compared with those of writers: a write hold before a read has a smaller one, a later one a greater.
+/// Tokens of readers compare with those of writers: a write hold before a read has a smaller token, a later one a greater.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Curator, Error};
@@ -48,11 +48,12 @@ use crate::queue::rules::node_name::Kind;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked until `read` or `write`"]
 pub struct InterProcessReadWriteLock {
-    contender: Contender,
+    read: Contender,
+    write: Contender,
 }
 
 impl Curator {
-    /// A read-write lock at `path`, under the namespace, with the options of this handle.
+    /// Returns a read-write lock at `path`, under the namespace, with the options of this handle.
     ///
     /// # Errors
     ///
@@ -62,12 +63,16 @@ impl Curator {
         path: impl AsRef<str>,
     ) -> Result<InterProcessReadWriteLock, Error> {
         let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::WRITE_LOCK)?;
-        Ok(InterProcessReadWriteLock { contender: Contender::new(recipe, Family::ReadWrite) })
+        let mut read = Contender::new(recipe.clone(), Family::ReadWrite, Kind::Read);
+        let request = read.request_mut();
+        request.counted = request.counted.as_of(metrics::Recipe::READ_LOCK);
+        let write = Contender::new(recipe, Family::ReadWrite, Kind::Write);
+        Ok(InterProcessReadWriteLock { read, write })
     }
 }
 
 impl InterProcessReadWriteLock {
-    /// Waits until it reads.
+    /// Waits until the read lock is held.
     ///
     /// # Cancel safety
     ///
@@ -78,10 +83,10 @@ impl InterProcessReadWriteLock {
     /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     #[doc(alias = "readLock")]
     pub async fn read(&self) -> Result<Guard, Error> {
-        self.contender.wait(Kind::Read).await
+        self.read.acquire().await
     }
 
-    /// Waits until it writes.
+    /// Waits until the write lock is held.
     ///
     /// # Cancel safety
     ///
@@ -92,12 +97,12 @@ impl InterProcessReadWriteLock {
     /// As for [`read`](Self::read).
     #[doc(alias = "writeLock")]
     pub async fn write(&self) -> Result<WriteGuard, Error> {
-        let slot = self.contender.slot();
-        let guard = self.contender.wait(Kind::Write).await?;
-        Ok(WriteGuard { guard, contender: self.contender.clone(), slot })
+        let owner_entry = self.write.owner_entry();
+        let guard = self.write.acquire().await?;
+        Ok(WriteGuard { guard, reader: self.read.clone(), owner_entry })
     }
 
-    /// Reads if no writer holds or waits. It waits for the servers' answers, never for a holder.
+    /// Acquires the read lock if no writer holds or waits. The future waits for the servers' answers, never for a holder.
     ///
     /// # Cancel safety
     ///
@@ -111,10 +116,10 @@ impl InterProcessReadWriteLock {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_read(&self) -> Result<Attempt, Error> {
-        self.attempt_read(Patience::OnlyIfFree).await
+        self.attempt_read(Patience::NoWait).await
     }
 
-    /// Writes if no other contender holds. It waits for the servers' answers, never for a holder.
+    /// Acquires the write lock if no other contender holds. The future waits for the servers' answers, never for a holder.
     ///
     /// # Cancel safety
     ///
@@ -128,10 +133,10 @@ impl InterProcessReadWriteLock {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_write(&self) -> Result<Attempt<WriteGuard>, Error> {
-        self.attempt_write(Patience::OnlyIfFree).await
+        self.attempt_write(Patience::NoWait).await
     }
 
-    /// Waits until it reads, at most for `limit`: see
+    /// Waits until the read lock is held, at most for `limit`: see
     /// [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout).
     ///
     /// # Cancel safety
@@ -149,7 +154,7 @@ impl InterProcessReadWriteLock {
         self.attempt_read(Patience::within(limit)).await
     }
 
-    /// Waits until it writes, at most for `limit`: see
+    /// Waits until the write lock is held, at most for `limit`: see
     /// [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout).
     ///
     /// # Cancel safety
@@ -168,17 +173,16 @@ impl InterProcessReadWriteLock {
     }
 
     async fn attempt_read(&self, patience: Patience) -> Result<Attempt, Error> {
-        self.contender.acquire(Kind::Read, patience).await.map(Attempt::of)
+        self.read.attempt(patience).await.map(Attempt::of)
     }
 
     async fn attempt_write(&self, patience: Patience) -> Result<Attempt<WriteGuard>, Error> {
-        let slot = self.contender.slot();
-        let held = self.contender.acquire(Kind::Write, patience).await?;
-        let contender = self.contender.clone();
-        Ok(Attempt::of(held.map(|guard| WriteGuard { guard, contender, slot })))
+        let owner_entry = self.write.owner_entry();
+        let Some(guard) = self.write.attempt(patience).await? else { return Ok(Attempt::Busy) };
+        Ok(Attempt::Acquired(WriteGuard { guard, reader: self.read.clone(), owner_entry }))
     }
 
-    /// The reading half, as any lock: for a multi-lock, for [`run`](#method.run).
+    /// Returns the read lock as a trait object: for a multi-lock, or for [`run`](#method.run).
     ///
     /// ```no_run
     /// # use zookeeper_recipes::{Error, InterProcessReadWriteLock};
@@ -187,19 +191,19 @@ impl InterProcessReadWriteLock {
     /// # }
     /// ```
     pub fn read_half(&self) -> Arc<dyn Lock> {
-        Half { contender: self.contender.clone(), kind: Kind::Read }.into()
+        Half { contender: self.read.clone() }.into()
     }
 
-    /// The writing half, as any lock.
+    /// Returns the write lock as a trait object.
     pub fn write_half(&self) -> Arc<dyn Lock> {
-        Half { contender: self.contender.clone(), kind: Kind::Write }.into()
+        Half { contender: self.write.clone() }.into()
     }
 
-    /// All readers, writers and waiters, in the order in which they came, as the connected server knows them.
+    /// Lists the readers, writers and waiters in the order in which they came, as the connected server knows them.
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The future only reads.
     ///
     /// # Errors
     ///
@@ -209,19 +213,18 @@ impl InterProcessReadWriteLock {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        self.contender.participants().await
+        self.write.participants().await
     }
 
-    /// The path, under the namespace.
+    /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
-        self.contender.recipe.path.as_str()
+        self.write.recipe.path.as_str()
     }
 }
 
 #[derive(Debug)]
 struct Half {
     contender: Contender,
-    kind: Kind,
 }
 
 impl_lock!(Half);
@@ -231,8 +234,12 @@ impl Half {
         self.contender.recipe.path.as_str()
     }
 
+    async fn acquire(&self) -> Result<Guard, Error> {
+        self.contender.acquire().await
+    }
+
     async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
-        self.contender.acquire(self.kind, patience).await
+        self.contender.attempt(patience).await
     }
 }
 
@@ -245,14 +252,14 @@ impl From<Attempt<WriteGuard>> for Attempt {
     }
 }
 
-/// A write lock that is held, alone. It is a [`Guard`] that can read as well.
+/// Holds a write lock until it is released or dropped: a [`Guard`] that can also read.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Error, InterProcessReadWriteLock};
 /// # async fn example(catalogue: InterProcessReadWriteLock) -> Result<(), Error> {
 /// let write = catalogue.write().await?;
 /// // … changes it …
-/// let read = write.downgrade().await?; // reads on, and no writer was in between
+/// let read = write.downgrade().await?; // keeps reading; no writer was in between
 /// # Ok(())
 /// # }
 /// ```
@@ -260,9 +267,10 @@ impl From<Attempt<WriteGuard>> for Attempt {
 #[derive(Debug)]
 pub struct WriteGuard {
     guard: Guard,
-    contender: Contender,
-    /// Of the owner that acquired it, if one did.
-    slot: Option<Arc<Slot>>,
+    /// Contends for a read alongside the write.
+    reader: Contender,
+    /// The entry of the owner that acquired the lock, if an owner did.
+    owner_entry: Option<Arc<OwnerEntry>>,
 }
 
 impl WriteGuard {
@@ -297,7 +305,7 @@ impl WriteGuard {
         self.guard.run(body).await
     }
 
-    /// The same for a body of any value.
+    /// Runs a `body` of any value while the lock is held, and releases: see [`Guard::with`].
     ///
     /// # Cancel safety
     ///
@@ -314,8 +322,8 @@ impl WriteGuard {
         self.guard.with(body).await
     }
 
-    /// Reads on and stops writing: [`read`](Self::read), then a release, which is not waited for beyond the servers'
-    /// answer. A nested write guard keeps the write lock.
+    /// Downgrades to a read lock: [`read`](Self::read), then a release of the write lock, whose outcome is not an error. A
+    /// nested write guard keeps the write lock.
     ///
     /// # Cancel safety
     ///
@@ -323,19 +331,19 @@ impl WriteGuard {
     ///
     /// # Errors
     ///
-    /// As for [`read`](Self::read); the write lock is released then.
+    /// As for [`read`](Self::read). The write lock is then released.
     pub async fn downgrade(self) -> Result<Guard, Error> {
         let read = self.read().await?;
-        // That the write hold is over does not end what was begun beside it; and of a delete that is not confirmed
-        // the session takes care.
+        // The read hold lasts even if the write hold was lost, and the session repeats a delete that is not confirmed.
         let _ = self.release().await;
         Ok(read)
     }
 
-    /// Reads as well, under a node of its own with the number of this one: when this guard is released, no writer
-    /// that waits gets in before the reader is done. Both have the same token.
+    /// Acquires a read lock alongside the write lock. When this guard is released, no waiting writer gets in before the reader is
+    /// done. Both holds have the same token.
     ///
-    /// The node is created in one transaction with a look whether the write hold's is there, and then read: two trips.
+    /// The read lock has a node of its own, with the number of the write lock's node. One transaction checks that the write lock's
+    /// node exists and creates the new node, which is then read: two trips.
     ///
     /// # Cancel safety
     ///
@@ -343,16 +351,19 @@ impl WriteGuard {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the write hold is over; and all of
-    /// [`InterProcessReadWriteLock::read`].
+    /// As for [`InterProcessReadWriteLock::read`]; [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the write lock was lost.
     pub async fn read(&self) -> Result<Guard, Error> {
-        self.contender.read_beside(&self.guard, self.slot.as_deref()).await
+        self.reader.read_alongside(&self.guard, self.owner_entry.as_deref()).await
     }
 
-    /// A nested guard of the same hold; no traffic. The lock is released with the last guard, in whatever order they go.
+    /// Returns a nested guard of the same hold; no traffic. The lock is released with the last guard, in whatever order they
+    /// are dropped.
     pub fn reenter(&self) -> Self {
-        let (contender, slot) = (self.contender.clone(), self.slot.clone());
-        Self { guard: self.guard.reenter(), contender, slot }
+        Self {
+            guard: self.guard.reenter(),
+            reader: self.reader.clone(),
+            owner_entry: self.owner_entry.clone(),
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use crate::queue::rules::node_name::last_number;
 use crate::session::Session;
 use crate::session::retry::{Idempotent, with_retry};
 
-/// Asks holders to give locks back, as Curator's class of that name does. It is a request: a holder that does not
-/// [listen](crate::Hold::revocation_requested) goes on.
+/// Asks holders to give locks back, as Curator's class of that name does. A holder that does not
+/// [listen](crate::Hold::revocation_requested) keeps its lock.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::interop::Revoker;
@@ -33,23 +33,23 @@ pub struct Revoker {
 }
 
 impl Revoker {
-    /// Asks through `curator`; paths are under its namespace.
+    /// Returns a revoker that writes through `curator`. Paths are under its namespace.
     pub fn new(curator: &Curator) -> Self {
         Self { curator: curator.clone() }
     }
 
-    /// Asks the contender of this node, and replaces the identity in its data. `false` if the node does not exist any
-    /// more.
+    /// Asks the contender of this node to give way. The request replaces the identity in the node's data. Returns `false` if the
+    /// node does not exist.
     ///
     /// # Cancel safety
     ///
-    /// Once it was polled the request may be made all the same.
+    /// Dropping the future before it is polled writes nothing. Dropped later, the request may still be written.
     ///
     /// # Errors
     ///
-    /// * [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput): the path is not one of a contender;
+    /// * [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput): the path is not that of a contender;
     /// * [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied), [`ErrorKind::Refused`](crate::ErrorKind::Refused): the server does not let us write to the node;
-    /// * [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown): no server answered, and it may have been written;
+    /// * [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown): no server answered, and the request may have been written;
     /// * [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable), [`ErrorKind::Closed`](crate::ErrorKind::Closed): nothing was written.
     ///
     /// # Panics
@@ -61,9 +61,9 @@ impl Revoker {
             let value = format_args!("{node:?}");
             return Err(Error::invalid("contender's node", value, "no sequence number ends it"));
         }
-        let (connection, path) = (self.curator.connection(), &path);
-        let ask = |session: Arc<Session>, _| async move {
-            // Without the client, which a caller could keep for as long as its future.
+        let path = &path;
+        let write = |session: Arc<Session>, _| async move {
+            // The future must not keep the client, because a caller could keep the future.
             let sent = session.client().map(|client| client.set_data(path.as_str(), REVOKE, None));
             match async { sent?.await }.await {
                 Ok(_) => Ok(true),
@@ -71,6 +71,7 @@ impl Revoker {
                 Err(failure) => Err(Failed::at(path, "write to", failure)),
             }
         };
-        with_retry(connection, path, &self.curator.options().retry, Idempotent::No, ask).await
+        let retry = &self.curator.options().retry;
+        with_retry(self.curator.connection(), path, retry, Idempotent::No, write).await
     }
 }

@@ -98,12 +98,12 @@ products! { product:
         let run = selector.run(async |_| panic!("two lead"));
         tokio::task::yield_now().await;
         let told = Told::released(None, run.close().await);
-        assert!(run.next().await.is_none(), "it never led");
+        assert!(run.next_report().await.is_none(), "it never led");
         told
     };
     report_of_a_term_that_steps_down: leading, async |(leadership, run)| {
         assert!(run.step_down());
-        match run.next().await {
+        match run.next_report().await {
             None => panic!("the term is over"),
             Some(Err(ended)) if ended.error.kind() != ErrorKind::Lost => panic!("{ended:?}"),
             Some(_) => assert!(!leadership.is_held()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::{Attempt, Error, ErrorKind, InterProcessOnce, Once};
+use zookeeper_recipes::{Attempt, Error, ErrorKind, InterProcessOnce, OnceOutcome};
 
 use crate::product::{SOON, Told, products};
 use crate::support::fixture::FaultFixture;
@@ -37,12 +37,12 @@ impl Job {
         self.told(self.0.try_run(body).await)
     }
 
-    fn told(&self, ran: Result<Attempt<Once<usize>>, Error>) -> Told {
+    fn told(&self, ran: Result<Attempt<OnceOutcome<usize>>, Error>) -> Told {
         let bodies = self.1.load(Ordering::Relaxed);
         assert!(bodies <= 1, "the body ran {bodies} times");
         match ran {
-            Ok(Attempt::Acquired(Once::Ran(_))) => assert_eq!(bodies, 1),
-            Ok(Attempt::Acquired(Once::AlreadyDone { .. })) => assert_eq!(bodies, 0),
+            Ok(Attempt::Acquired(OnceOutcome::Ran(_))) => assert_eq!(bodies, 1),
+            Ok(Attempt::Acquired(OnceOutcome::AlreadyDone { .. })) => assert_eq!(bodies, 0),
             Ok(Attempt::Busy) => return Told::Nothing,
             Err(error) => {
                 let kinds = [ErrorKind::Lost, ErrorKind::OutcomeUnknown, ErrorKind::Unavailable];

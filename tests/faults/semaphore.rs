@@ -1,7 +1,7 @@
 //! The semaphores, their leases and the request to give one back under faults.
 
 use zookeeper_recipes::interop::Revoker;
-use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, Guards, InterProcessSemaphore};
+use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, Guards, InterProcessSemaphoreV2};
 use zookeeper_recipes_dev::acquired;
 
 use crate::product::{SOON, Told, meanwhile, products};
@@ -12,30 +12,30 @@ fn told(asked: Result<Attempt<Guards>, Error>) -> Told {
     leases.map_or(Told::Nothing, |leases| Told::Leases(leases.into_iter().collect()))
 }
 
-async fn acquire(semaphore: InterProcessSemaphore, count: usize) -> Told {
+async fn acquire(semaphore: InterProcessSemaphoreV2, count: usize) -> Told {
     told(semaphore.acquire_many(count).await.map(Attempt::Acquired))
 }
 
 /// With both folders in place.
-async fn warm(fixture: &FaultFixture) -> InterProcessSemaphore {
+async fn warm(fixture: &FaultFixture) -> InterProcessSemaphoreV2 {
     let semaphore = fixture.semaphore(3);
     fixture.rival_leases(1).await.release().await.unwrap();
     semaphore
 }
 
 /// Of a path that was used before: creates are all it takes.
-async fn known(fixture: &FaultFixture) -> InterProcessSemaphore {
+async fn known(fixture: &FaultFixture) -> InterProcessSemaphoreV2 {
     known_with(fixture, 3).await
 }
 
-async fn known_with(fixture: &FaultFixture, limit: usize) -> InterProcessSemaphore {
+async fn known_with(fixture: &FaultFixture, limit: usize) -> InterProcessSemaphoreV2 {
     let semaphore = fixture.semaphore(limit);
     fixture.is_known().await;
     semaphore
 }
 
 /// With one lease left.
-async fn nearly_full(fixture: &FaultFixture) -> (InterProcessSemaphore, Guards) {
+async fn nearly_full(fixture: &FaultFixture) -> (InterProcessSemaphoreV2, Guards) {
     (fixture.semaphore(3), fixture.rival_leases(2).await)
 }
 

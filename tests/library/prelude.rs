@@ -14,7 +14,7 @@ pub(crate) use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
 pub(crate) use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
 pub(crate) use zookeeper_recipes::{
     Attempt, Curator, CuratorBuilder, Error, ErrorKind, Guard, Guards, Hold, InterProcessMultiLock,
-    InterProcessMutex, InterProcessSemaphore, Lock, Loss, Participant, Released,
+    InterProcessMutex, InterProcessSemaphoreV2, Lock, Loss, Participant, Released,
 };
 pub(crate) use zookeeper_recipes_dev::{
     BUSY, Cut, Direction, LONG, Link, Message, Operation, SHORT, Testbed, Waiting, acquired,

@@ -9,7 +9,7 @@ use zookeeper_recipes::interop::{ContenderFilter, Owner, Revoker, SharedCount};
 use zookeeper_recipes::leader::LeaderObserver;
 use zookeeper_recipes::{
     Attempt, Hold, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore, Once,
+    InterProcessSemaphoreV2, OnceOutcome,
 };
 
 use crate::judge::Access;
@@ -112,7 +112,7 @@ impl SimulatedTask {
                 }
             };
             if let Some(Ok(once)) = once {
-                self.run.judge.once(&record, &self.name, matches!(once, Once::Ran(())));
+                self.run.judge.once(&record, &self.name, matches!(once, OnceOutcome::Ran(())));
                 key += 1;
             }
         }
@@ -226,7 +226,7 @@ impl SimulatedTask {
         self.held(read, Access::Shared).await;
     }
 
-    async fn semaphore(&mut self, lock: &InterProcessSemaphore, limit: usize) {
+    async fn semaphore(&mut self, lock: &InterProcessSemaphoreV2, limit: usize) {
         let access = Access::UpTo(limit);
         while !self.run.is_over() {
             self.pause().await;
@@ -317,7 +317,7 @@ impl SimulatedTask {
         });
         while !self.run.is_over() {
             let limit = self.below(20_000);
-            let _ = timeout(limit, terms.next()).await;
+            let _ = timeout(limit, terms.next_report()).await;
             match self.rng.u8(..8) {
                 0 | 1 => drop(terms.step_down()),
                 2 => self.observes(selector.observe()).await,

@@ -1,17 +1,18 @@
-//! [`LeaderObserver`]: the leader, in whatever process.
+//! [`LeaderObserver`]: reports the leader, in whatever process.
 //!
-//! A task looks which candidate leads, and waits until that has changed.
+//! A task reads which candidate leads, and waits until that changes.
 //!
-//! It watches the node of the first candidate. While that is there, no other candidate leads, because later ones get larger
-//! numbers. Candidates behind it are watched by their own successors. While there is no candidate, it watches the
-//! children of the path; while that is missing, whether it is made.
+//! The task watches the node of the first candidate. While this node exists, no other candidate leads, because later
+//! candidates get larger numbers. Each candidate behind the first is watched by its own successor. While there is no candidate,
+//! the task watches the children of the path, or waits for the path to be created.
 //!
 //! *Never an older leader after a newer one.* Leaders follow each other in the order of the transactions that created
-//! their nodes. A session is never shown an older state by the servers than it has seen; a new one begins with a `sync`, so
-//! that this does not rest on how servers begin sessions. If a leader is older than the last one all the same, it is not
-//! reported, and looked for again, each time behind a `sync`. If it is still the leader after a session timeout, the servers
-//! have lost data, or the node was put before others by hand: then it is reported. A leader whose node may not be read has no
-//! known transaction on newer servers (3.9.5). It is reported at once, and the next leader is compared with the one before it.
+//! their nodes. The servers never show a session an older state than it has seen. A new session begins with a `sync`, so that
+//! this does not depend on how servers begin sessions. A leader that is older than the last one all the same is not reported,
+//! and the task reads again, each time after a `sync`. If that leader still leads after a session timeout, the servers have
+//! lost data, or the node was put before others by hand: then the leader is reported. On newer servers (3.9.5), the transaction
+//! of a node that may not be read is unknown. Such a leader is reported at once, and the next leader is compared with the one
+//! before it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -33,26 +34,25 @@ use crate::queue::rules::admission::Family;
 use crate::recipes::shared::participants::{Participant, first};
 use crate::recipes::shared::recipe::Recipe;
 use crate::recipes::shared::waiting::Waiting;
-use crate::session::Session;
-use crate::session::{Connection, NoSession};
+use crate::session::follower::{EachSession, NodeFollower};
+use crate::session::{Connection, Session};
 
 /// Reports the current leader without being a candidate.
 ///
 /// * **No leader** is an answer: `None` while there is no candidate.
-/// * **Never back**: after a leader, no older one is reported, even if the connected server lags or a new session began: each
-///   leader's [token](Participant::fencing_token) is larger than those before. If the servers lost data, so that the
-///   new leader has a smaller token, it is reported a session timeout later.
-/// * **As the servers know it**: the first candidate. That process may not know yet that it is leader, or may already have
-///   lost its lease. If two leaders must never act together, compare fencing tokens.
-/// * **A node that may not be read** still tells that there is a leader, without its identity, unless this session has no
-///   room for another watch.
-/// * **Cheap**: a watch on the leader's node, and two reads when that goes. While there is no leader, a watch on the path.
-///   It watches no other candidate.
+/// * **Never back**: no older leader is reported after a newer one, even if the connected server lags or a new session began.
+///   Each leader's [token](Participant::fencing_token) is larger than those before. If the servers lost data, so that the
+///   new leader has a smaller token, that leader is reported a session timeout later.
+/// * **As the servers know it**: the leader is the first candidate. That process may not know yet that it leads, or may already
+///   have lost its lease. If two leaders must never act together, compare fencing tokens.
+/// * **A leader whose node may not be read** is reported without its identity, if this session has room for another watch.
+/// * **Cheap**: an observer watches the leader's node, and sends two reads when the node is deleted. While there is no leader, it
+///   watches the path. It never watches another candidate.
 ///
 /// A task of the session follows the leader, over reconnects and sessions, until the last handle is dropped. A slow observer
 /// may skip leaders.
 ///
-/// It is a [`Stream`] of leaders, which ends where [`changed`](Self::changed) fails.
+/// An observer is a [`Stream`] of leaders, which ends where [`changed`](Self::changed) fails.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Curator, Error};
@@ -68,15 +68,15 @@ use crate::session::{Connection, NoSession};
 /// ```
 #[must_use = "a stream does nothing until it is polled"]
 pub struct LeaderObserver {
-    /// Its curator keeps the session open.
+    /// The curator in the recipe keeps the session open.
     recipe: Recipe,
     observed: watch::Receiver<Observed>,
     waiting: Waiting<watch::Receiver<Observed>, Result<Option<Participant>, Error>>,
 }
 
 impl Curator {
-    /// Follows the leader at `path`, of latches or of selectors, in whatever process; also a mutex's holder. The nodes' names say
-    /// which recipe it is. If both are on one path, the first contender of all counts. For a selector with a filter, see
+    /// Follows the leader at `path`, of latches or of selectors, in whatever process, or a mutex's holder. The nodes' names say
+    /// which recipe it is. If several recipes are on one path, the first contender of all counts. For a selector with a filter, see
     /// [`LeaderSelector::observe`](crate::leader::LeaderSelector::observe).
     ///
     /// # Errors
@@ -91,19 +91,24 @@ impl Curator {
 impl LeaderObserver {
     pub(super) fn new(recipe: Recipe, family: Family) -> Self {
         let (sender, observed) = watch::channel(Observed::Nothing);
-        let (connection, path) = (recipe.curator.connection().clone(), recipe.path.clone());
-        let newest = Newest::default();
-        let following = Following { connection, path, family, observed: sender, newest };
-        recipe.curator.connection().spawn(following.follow());
+        let connection = recipe.curator.connection();
+        let task = ObserverTask {
+            connection: connection.clone(),
+            path: recipe.path.clone(),
+            family,
+            observed: sender,
+            newest: Newest::default(),
+        };
+        connection.spawn(task.run());
         Self { recipe, observed, waiting: Waiting::new() }
     }
 
-    /// The path, under the namespace.
+    /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
         self.recipe.path.as_str()
     }
 
-    /// The leader, as far as it is known; `None` also while nothing is known, and after the end.
+    /// Returns the leader that was reported last. `None` also before the first report and after the end.
     pub fn leader(&self) -> Option<Participant> {
         match &*self.observed.borrow() {
             Observed::Leader(leader) => leader.clone(),
@@ -111,11 +116,11 @@ impl LeaderObserver {
         }
     }
 
-    /// Waits until the leader has changed; the first time, until it is known.
+    /// Waits until the leader has changed; the first time, until the leader is known.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is missed by dropping the future.
+    /// Dropping the future misses no change.
     ///
     /// # Errors
     ///
@@ -142,11 +147,14 @@ async fn next(observed: &mut watch::Receiver<Observed>) -> Result<Option<Partici
     }
 }
 
-/// It starts from what its origin has reported.
+/// The clone continues from the last leader that the original has reported.
 impl Clone for LeaderObserver {
     fn clone(&self) -> Self {
-        let (recipe, observed) = (self.recipe.clone(), self.observed.clone());
-        Self { recipe, observed, waiting: Waiting::new() }
+        Self {
+            recipe: self.recipe.clone(),
+            observed: self.observed.clone(),
+            waiting: Waiting::new(),
+        }
     }
 }
 
@@ -155,11 +163,11 @@ impl Stream for LeaderObserver {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Self { observed, waiting, .. } = &mut *self;
-        let told = ready!(waiting.poll(observed, context, |mut observed| async move {
-            let told = next(&mut observed).await;
-            (observed, told)
+        let leader = ready!(waiting.poll(observed, context, |mut observed| async move {
+            let leader = next(&mut observed).await;
+            (observed, leader)
         }));
-        Poll::Ready(told.ok())
+        Poll::Ready(leader.ok())
     }
 }
 
@@ -172,18 +180,18 @@ impl fmt::Debug for LeaderObserver {
     }
 }
 
-/// What is known of the leader.
+/// The last report of the task.
 #[derive(Clone, Debug)]
 enum Observed {
     Nothing,
     Leader(Option<Participant>),
-    /// No task follows the leader any more.
+    /// No task follows the leader any longer.
     Ended(Error),
 }
 
-/// What the task works with.
+/// The task that follows the leader.
 #[derive(Debug)]
-struct Following {
+struct ObserverTask {
     connection: Arc<Connection>,
     path: LockPath,
     family: Family,
@@ -194,20 +202,20 @@ struct Following {
 /// The newest leader that was reported.
 #[derive(Debug, Default)]
 struct Newest {
-    /// By the transaction that created its node.
+    /// The transaction that created the leader's node.
     token: Option<FencingToken>,
-    /// How many looks in a row saw an older leader.
+    /// The number of reads in a row that found an older leader.
     older: u32,
 }
 
-/// How many of those it takes to be believed, each a sixth of a session timeout after the last.
-const OLDER_LOOKS: u32 = 6;
+/// After this many such reads, each a sixth of a session timeout after the last, an older leader is believed.
+const OLDER_READS: u32 = 6;
 
 impl Newest {
-    /// Whether a leader, or that there is none, is to be reported now.
+    /// Returns true if a leader, or the lack of one, is to be reported now.
     fn admits(&mut self, leader: Option<&Participant>) -> bool {
         let token = leader.and_then(|leader| leader.fencing_token).or(self.token);
-        if token < self.token && self.older < OLDER_LOOKS {
+        if token < self.token && self.older < OLDER_READS {
             self.older += 1;
             return false;
         }
@@ -216,9 +224,9 @@ impl Newest {
     }
 }
 
-impl Following {
-    /// Follows until no handle is left, or the session is over for good.
-    async fn follow(mut self) {
+impl ObserverTask {
+    /// Follows the leader until no handle is left, or no further session will be opened.
+    async fn run(mut self) {
         let observed = self.observed.clone();
         tokio::select! {
             biased;
@@ -229,45 +237,38 @@ impl Following {
         }
     }
 
-    /// In one session after another, until there is no next one or the servers refuse.
+    /// Follows the leader in one session after another, until there is no further one or the servers refuse.
     async fn follow_sessions(&mut self) -> Error {
-        let connection = self.connection.clone();
-        let mut old: Option<Arc<Session>> = None;
+        let mut sessions = EachSession::of(&self.connection);
         loop {
-            let session = match connection.next_session(old.as_ref()).await {
+            let session = match sessions.next().await {
                 Ok(session) => session,
-                Err(NoSession::Closed(error)) => {
-                    return error.while_doing(&self.path).at(&self.path);
-                }
-                Err(NoSession::NotConnected) => continue,
+                Err(error) => return error.while_doing(&self.path).at(&self.path),
             };
-            tokio::select! {
-                biased;
-                // The next session, if there is one, is asked in its place.
-                () = session.ended().cancelled() => {}
-                () = connection.closing().cancelled() => {}
-                error = self.follow_in(&session) => return error,
+            if let Some(error) = sessions.while_it_lasts(self.follow_in(&session)).await {
+                return error;
             }
-            old = Some(session);
         }
     }
 
-    /// In one session, to its end; or until the servers refuse.
+    /// Follows the leader in one session, until the servers refuse.
     async fn follow_in(&mut self, session: &Session) -> Error {
-        // As often as a lease is renewed.
+        // About as often as the session lease is renewed.
         let pause = session.timeout() / 6;
         let mut fresh = false;
         self.newest.older = 0;
         loop {
-            let look = async {
+            let read = async {
                 let client = session.client()?;
                 if !fresh {
                     client.sync().await?;
                 }
-                Ok((client.watch_link(), self.look(session, &client).await?))
+                let link = client.watch_link();
+                let (leader, watched) = self.read(session, &client).await?;
+                Ok((leader, watched, link))
             };
-            match look.await {
-                Ok((link, (leader, watched))) => {
+            match read.await {
+                Ok((leader, watched, link)) => {
                     // A server that shows an older leader lags.
                     fresh = self.report(leader);
                     match watched {
@@ -287,8 +288,8 @@ impl Following {
         }
     }
 
-    /// The leader, and a watch from before it was read, if there is room for one.
-    async fn look(&self, session: &Session, client: &Client) -> Result<Seen, Failure> {
+    /// The leader, with a watch that cannot have missed a change since the read, if there is room for one.
+    async fn read(&self, session: &Session, client: &Client) -> Result<Seen, Failure> {
         let path = self.path.as_str();
         loop {
             let listed = match client.list(path).await {
@@ -296,7 +297,7 @@ impl Following {
                 listing => Some(listing?.children),
             };
             let read = |node: String| async move {
-                let (read, watched) = read(session, client, &node).await?;
+                let (read, watched) = read_leader(session, client, &node).await?;
                 Ok((node, read, watched))
             };
             let children = listed.as_deref().unwrap_or_default();
@@ -305,7 +306,7 @@ impl Following {
                 return Ok((Some(leader), watched));
             }
             let Some(room) = session.try_reserve_spare_watch(path) else { return Ok((None, None)) };
-            // If the watch was set too late, it is taken back, and the path is listed again.
+            // A watch that was set too late is dropped, and the path is listed again.
             let changed = if listed.is_none() {
                 match client.look_and_watch(path).await? {
                     (Some(_), _) => continue,
@@ -323,11 +324,11 @@ impl Following {
                     Ok((_, watch)) => watch.fired().boxed(),
                 }
             };
-            return Ok((None, Some(Watched { changed, leader: None, _room: room })));
+            return Ok((None, Some(Watched::Path { changed, _room: room })));
         }
     }
 
-    /// Reports the leader, if it has changed; `false` if it is older than the one that was reported.
+    /// Reports the leader if it has changed. Returns `false` if it is older than the one that was reported last.
     fn report(&mut self, mut leader: Option<Participant>) -> bool {
         if !self.newest.admits(leader.as_ref()) {
             return false;
@@ -346,41 +347,35 @@ impl Following {
     }
 }
 
-/// A watch that tells when to look again.
-struct Watched {
-    changed: BoxFuture<'static, ()>,
-    /// The leader's node, if the watch is on that.
-    leader: Option<String>,
-    _room: WatchPermit,
+/// A watch that fires when the leader may have changed.
+enum Watched {
+    /// On the leader's node.
+    Leader(NodeFollower),
+    /// On the path or its children, while there is no leader.
+    Path { changed: BoxFuture<'static, ()>, _room: WatchPermit },
 }
 
 type Seen = (Option<Participant>, Option<Watched>);
 
 /// Reads a leader's node, and watches it if there is room.
-async fn read(
+async fn read_leader(
     session: &Session,
     client: &Client,
     node: &str,
 ) -> Result<(Node, Option<Watched>), Failure> {
-    let Some(room) = session.try_reserve_spare_watch(node) else {
-        // That it may not be read says nothing of the path.
-        let read = client.read(node).await.map_err(|failure| match failure {
-            Failure::Refused(error) => Failure::NotNow(error),
-            failure => failure,
-        });
-        return Ok((read?, None));
-    };
-    match client.read_and_watch(node).await {
-        // Without its name, and without a watch: a server that hides a node need not tell of its end.
-        Err(Failure::Refused(_)) => {
-            let seen = client.look(node).await?.ok_or(Failure::NoNode)?;
-            Ok((seen, None))
+    let room = session.try_reserve_spare_watch(node);
+    let has_room = room.is_some();
+    let mut follower = NodeFollower::new(node.to_owned());
+    match follower.read(client, room).await {
+        Ok(read) => Ok((read, has_room.then_some(Watched::Leader(follower)))),
+        // Without an identity and without a watch: a server that hides a node need not report its deletion.
+        Err(Failure::Refused(_)) if has_room => {
+            let found = client.look(node).await?.ok_or(Failure::NoNode)?;
+            Ok((found, None))
         }
-        read => {
-            let (read, watch) = read?;
-            let (changed, leader) = (watch.map(drop).boxed(), Some(node.to_owned()));
-            Ok((read, Some(Watched { changed, leader, _room: room })))
-        }
+        // A node that may not be read says nothing about the path.
+        Err(Failure::Refused(error)) => Err(Failure::NotNow(error)),
+        Err(failure) => Err(failure),
     }
 }
 
@@ -389,10 +384,10 @@ async fn until_changed(session: &Session, mut watched: Watched, mut link: LinkWa
     loop {
         tokio::select! {
             biased;
-            () = &mut watched.changed => return,
+            () = watched.changed() => return,
             state = link.changed() => {
-                // The client may have missed what the servers said meanwhile.
-                if state == LinkState::Connected && !is_there(session, watched.leader.as_deref()).await {
+                // The client may have missed an event while it was disconnected.
+                if state == LinkState::Connected && !is_still_there(session, watched.leader()).await {
                     return;
                 }
             }
@@ -400,9 +395,27 @@ async fn until_changed(session: &Session, mut watched: Watched, mut link: LinkWa
     }
 }
 
-/// Whether a look would see the same leader, by a read that costs no watch.
-async fn is_there(session: &Session, leader: Option<&str>) -> bool {
-    let (Some(node), Ok(client)) = (leader, session.client()) else { return false };
+impl Watched {
+    async fn changed(&mut self) {
+        match self {
+            Self::Leader(follower) => drop(follower.changed(None).await),
+            Self::Path { changed, .. } => changed.await,
+        }
+    }
+
+    /// The path of the leader's node.
+    fn leader(&self) -> Option<&str> {
+        match self {
+            Self::Leader(follower) => Some(follower.node()),
+            Self::Path { .. } => None,
+        }
+    }
+}
+
+/// Returns true if another read would find the same leader. The check costs no watch.
+async fn is_still_there(session: &Session, leader: Option<&str>) -> bool {
+    let Some(node) = leader else { return false };
+    let Ok(client) = session.client() else { return false };
     matches!(client.exists(node).await, Ok(true))
 }
 
@@ -423,7 +436,7 @@ mod tests {
     fn an_older_leader_is_told_when_it_stays_one() {
         let mut newest = Newest::default();
         assert!(newest.admits(Some(&leader(Some(7)))));
-        for _ in 0..OLDER_LOOKS {
+        for _ in 0..OLDER_READS {
             assert!(!newest.admits(Some(&leader(Some(5)))));
         }
         assert!(newest.admits(Some(&leader(Some(5)))));

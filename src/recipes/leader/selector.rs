@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::candidate::{Candidate, Driving, Shared};
+use super::candidate::Candidate;
+use super::handle::{LeaderRun, Reports};
 use super::observer::LeaderObserver;
-use super::run::{LeaderRun, Reports};
-use super::running::Driver;
+use super::state::{CloseOnDrop, LeaderState};
+use super::task::SelectorTask;
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::metrics;
@@ -18,23 +19,23 @@ use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::participants::Participant;
 use crate::sync::Mutex;
 
-/// How long a body may go on by default.
+/// The default time for which a body may keep running after it was asked to end.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs your async function while this process is the leader, and lets the next candidate lead when it ends.
 ///
-/// It has the znodes of Apache Curator's `LeaderSelector`, which are those of an
+/// The znodes are those of Apache Curator's `LeaderSelector`, which are those of an
 /// [`InterProcessMutex`](crate::InterProcessMutex), so JVM and Rust processes can stand for one election.
 ///
 /// * **Fair**: first come, first served. When the function ends, the next candidate leads.
-/// * **One at a time**: the function is asked to end by its [token](Hold::cancellation_token) when the leadership is lost,
-///   when it is asked to [step down](LeaderRun::step_down) and when the run is closed. Its end is awaited before the place
-///   is given up, at most for the [grace](Self::with_grace); then it is dropped. One that blocks its thread cannot be
-///   dropped, and keeps its place as long as the session lives. When the *session* is lost the servers give the place
-///   away, whatever the function does: usually a third of the session timeout after the cancellation, a twenty-fourth of
-///   it at the worst, and with [`LossPolicy::SessionExpired`](crate::interop::LossPolicy::SessionExpired) before that.
-///   Tasks that the function has started are its own to end.
-/// * **Never silent**: [`LeaderRun::next`] returns how each term ended: what the function returned, its panic, a lost
+/// * **One at a time**: the function is asked to end, by its [token](Hold::cancellation_token), when the leadership is lost,
+///   when [`step_down`](LeaderRun::step_down) is called, and when the run is closed. The run waits for the function to end
+///   before it gives the place up, at most for the [grace](Self::with_grace). Then it drops the function. A function that blocks
+///   its thread cannot be dropped, and keeps its place as long as the session lives. When the *session* is lost, the servers give
+///   the place away whatever the function does: usually a third of the session timeout after the cancellation, a twenty-fourth of
+///   it at the worst, and with [`LossPolicy::SessionExpired`](crate::interop::LossPolicy::SessionExpired) before the cancellation.
+///   The function must end the tasks that it has started.
+/// * **Never silent**: [`LeaderRun::next_report`] returns how each term ended: the function's value, its panic, a lost
 ///   leadership, or why the candidate could not enter.
 ///
 /// A selector is a cheap handle, and each [run](Self::run) of it is a candidate of its own.
@@ -64,24 +65,26 @@ pub struct LeaderSelector {
 }
 
 impl Curator {
-    /// A selector at `path`, under the namespace, with the options of this handle.
+    /// Returns a selector at `path`, under the namespace, with the options of this handle.
     ///
     /// # Errors
     ///
     /// As for [`mutex`](Self::mutex).
     pub fn leader_selector(&self, path: impl AsRef<str>) -> Result<LeaderSelector, Error> {
+        let recipe = metrics::Recipe::LEADER_SELECTOR;
         let filter = ContenderFilter::default();
-        let (of, kind) = (metrics::Recipe::LEADER_SELECTOR, filter.kind());
-        let candidate = Candidate::new(self, path.as_ref(), of, Family::Exclusive(filter), kind)?;
+        let kind = filter.kind();
+        let family = Family::Exclusive(filter);
+        let candidate = Candidate::new(self, path.as_ref(), recipe, family, kind)?;
         Ok(LeaderSelector { candidate, grace: GRACE, auto_requeue: false })
     }
 }
 
 impl LeaderSelector {
-    /// Is a candidate from now on, and runs `body` in a task of its own whenever it leads; see [`LeaderRun`]. Each term runs
-    /// a clone of the body. It needs no connection: while there is none, it waits for one.
+    /// Becomes a candidate, and runs `body` in a task of its own whenever this process leads; see [`LeaderRun`]. Each term runs
+    /// a clone of the body. While there is no connection, the candidate waits for one.
     ///
-    /// `self.run(body).await` runs it once, and gives what it gave.
+    /// `self.run(body).await` runs the body once, and returns its value.
     pub fn run<T, F, Fut>(&self, body: F) -> LeaderRun<T>
     where
         T: Send + 'static,
@@ -90,31 +93,33 @@ impl LeaderSelector {
     {
         let Self { candidate, grace, auto_requeue } = self.clone();
         let connection = candidate.recipe.curator.connection().clone();
-        let shared = Shared::new(&candidate);
-        let reports = Arc::new(Reports { kept: Mutex::default(), once: AtomicBool::new(false) });
-        let _open = shared.close.clone().drop_guard();
-        let run = LeaderRun { shared: shared.clone(), reports: reports.clone(), _open };
-        let driving = Driving(shared);
-        connection.spawn(Driver { candidate, grace, auto_requeue, body, reports, driving }.run());
+        let state = LeaderState::new(&candidate.recipe.path);
+        let reports =
+            Arc::new(Reports { kept: Mutex::default(), close_after_first: AtomicBool::new(false) });
+        let _open = state.close.clone().drop_guard();
+        let run = LeaderRun { state: state.clone(), reports: reports.clone(), _open };
+        let state = CloseOnDrop(state);
+        let task = SelectorTask { candidate, grace, auto_requeue, body, reports, state };
+        connection.spawn(task.run());
         run
     }
 
-    /// After each term it is a candidate again, at the tail; without, [`LeaderRun::requeue`] says when. After a panic or
-    /// a refusal of the servers there is a pause, by the retry policy.
+    /// Enters the queue again after each term, at the tail. Without this option, [`LeaderRun::requeue`] does so. After a panic or
+    /// a refusal of the servers the run pauses first, by the retry policy.
     #[doc(alias = "autoRequeue")]
     pub fn auto_requeue(mut self) -> Self {
         self.auto_requeue = true;
         self
     }
 
-    /// How long the function may go on after it was asked to end; then it is dropped. Defaults to 10 s. Where the
-    /// leadership was lost, the next leader does not wait for it.
+    /// Sets how long the function may keep running after it was asked to end. Then it is dropped. Defaults to 10 s. If the
+    /// leadership was lost, the next leader does not wait for that.
     pub fn with_grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Which children count as candidates, for a path that other clients than Curator use, such as kazoo's `Election`.
+    /// Sets which children count as candidates, for a path that clients other than Curator use, such as kazoo's `Election`.
     /// Defaults to [`ContenderFilter::Curator`].
     ///
     /// # Errors
@@ -124,22 +129,23 @@ impl LeaderSelector {
         if filter.needs_text() {
             self.candidate.recipe.check_text()?;
         }
-        self.candidate.kind = filter.kind();
-        self.candidate.family = Family::Exclusive(filter);
+        let request = Arc::make_mut(&mut self.candidate.request);
+        request.kind = filter.kind();
+        request.family = Family::Exclusive(filter);
         Ok(self)
     }
 
-    /// Follows the leader by the selector's filter, in whatever process. See [`Curator::observe_leader`].
+    /// Follows the leader, in whatever process, by the selector's filter. See [`Curator::observe_leader`].
     pub fn observe(&self) -> LeaderObserver {
-        LeaderObserver::new(self.candidate.recipe.clone(), self.candidate.family.clone())
+        LeaderObserver::new(self.candidate.recipe.clone(), self.candidate.request.family.clone())
     }
 
-    /// All candidates, the leader first, as the server that we are connected to tells it: of an ensemble it may be one that
-    /// has not yet heard of the latest. Nodes that vanish meanwhile are left out.
+    /// Lists all candidates, the leader first. The answer is that of the connected server, which may lag behind the others. Nodes
+    /// that are deleted meanwhile are left out.
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The future only reads.
     ///
     /// # Errors
     ///
@@ -149,14 +155,14 @@ impl LeaderSelector {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        self.candidate.recipe.participants(&self.candidate.family).await
+        self.candidate.recipe.participants(&self.candidate.request.family).await
     }
 
-    /// The leader, as [`participants`](Self::participants) lists it.
+    /// Returns the leader, as [`participants`](Self::participants) lists it.
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The future only reads.
     ///
     /// # Errors
     ///
@@ -166,10 +172,10 @@ impl LeaderSelector {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
-        self.candidate.recipe.holder(&self.candidate.family).await
+        self.candidate.recipe.holder(&self.candidate.request.family).await
     }
 
-    /// The path, under the namespace.
+    /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
         self.candidate.recipe.path.as_str()
     }

@@ -1,10 +1,10 @@
-//! [`Attempt`]: whether a lock was free.
+//! [`Attempt`]: the outcome of an acquisition that may find the lock busy.
 
 use super::hold::Guard;
 
-/// What an attempt that does not wait for ever came to.
+/// The outcome of an acquisition with limited patience.
 ///
-/// It has no methods on purpose: `is_acquired()` would drop the guard, and release the lock, without a word. Match it:
+/// This type has no methods on purpose: `is_acquired()` would silently drop the guard and release the lock. Match it:
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Attempt, Error, InterProcessMutex};
@@ -12,7 +12,7 @@ use super::hold::Guard;
 /// let Attempt::Acquired(guard) = mutex.try_acquire().await? else {
 ///     return Ok(()); // another process has it
 /// };
-/// // … alone, while `guard` is there …
+/// // … alone, while `guard` lives …
 /// guard.release().await?;
 /// # Ok(())
 /// # }
@@ -23,7 +23,7 @@ use super::hold::Guard;
 #[must_use = "a lock that was acquired is released when this is dropped: `match` it, or `let Attempt::Acquired(guard) = … else`"]
 #[allow(clippy::exhaustive_enums)] // there is no third
 pub enum Attempt<G = Guard> {
-    /// It is held, by this guard.
+    /// The lock is held by this guard.
     Acquired(G),
     /// Another contender has it.
     Busy,

@@ -1,136 +1,133 @@
-//! Acquiring a lock that one contender stands for: how long a caller waits, and which owner re-enters.
+//! [`Contender`]: acquires a lock on behalf of a recipe.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::hold::{Guard, Held};
-use super::owner::{Kept, Owner, Slot};
+use super::hold::Guard;
+use super::owner::{Owner, OwnerEntry, OwnerHolds};
 use super::participants::Participant;
 use super::recipe::{Patience, Recipe};
 use crate::error::{Error, ErrorKind};
-use crate::metrics;
-use crate::queue::QueuedFlag;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
+use crate::queue::{OwnedHold, QueuedFlag, Request};
 
-/// The longest retention: a longer one is a mistake in units.
+/// The longest retention. A longer one is a mistake in units.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A recipe with the rule that says which contender holds.
+/// A recipe with what it asks of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub(crate) recipe: Recipe,
-    pub(crate) family: Family,
-    /// For how long a node is kept that no task of this session wants, and whether each hold has one of its own.
-    pub(crate) retention: Duration,
-    pub(crate) node_per_hold: bool,
+    /// The request of a caller that waits without a limit.
+    request: Arc<Request>,
 }
 
 impl Contender {
-    pub(crate) fn new(recipe: Recipe, family: Family) -> Self {
-        Self { recipe, family, retention: Duration::ZERO, node_per_hold: false }
+    pub(crate) fn new(recipe: Recipe, family: Family, kind: Kind) -> Self {
+        let request = Arc::new(recipe.request(family, kind));
+        Self { recipe, request }
     }
 
-    pub(crate) async fn acquire(
-        &self,
-        kind: Kind,
-        patience: Patience,
-    ) -> Result<Option<Guard>, Error> {
-        let slot = self.slot();
-        let queued = slot.as_ref().map_or_else(QueuedFlag::default, |slot| slot.queued.clone());
+    /// Access to the options of later acquisitions.
+    pub(crate) fn request_mut(&mut self) -> &mut Request {
+        Arc::make_mut(&mut self.request)
+    }
+
+    /// Waits until the lock is held.
+    pub(crate) async fn acquire(&self) -> Result<Guard, Error> {
+        let acquired = self.attempt(Patience::Forever).await?;
+        acquired.ok_or_else(|| self.never_busy())
+    }
+
+    /// Waits until the lock is held, or patience ends: then `None` if another contender has the lock.
+    pub(crate) async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
+        let entry = self.owner_entry();
+        let queued = match (&entry, patience) {
+            (Some(entry), _) => entry.queued.clone(),
+            (None, Patience::For(_)) => QueuedFlag::default(),
+            (None, Patience::NoWait | Patience::Forever) => QueuedFlag::UNREAD,
+        };
         let acquiring = async {
-            match &slot {
-                None => self.contend(kind, None, patience, queued.clone()).await,
-                Some(slot) => self.acquire_as(slot, kind, patience).await,
+            match &entry {
+                None => self.contend(patience, None, queued.clone()).await,
+                Some(entry) => self.acquire_as_owner(entry, patience).await,
             }
         };
-        self.recipe.in_time(patience, || *queued.borrow(), acquiring).await
-    }
-
-    /// Reads while `write` holds, under a node of its own that needs no turn. `slot` is of the owner that writes, if there is one.
-    pub(crate) async fn read_beside(
-        &self,
-        write: &Guard,
-        slot: Option<&Slot>,
-    ) -> Result<Guard, Error> {
-        let Some(slot) = slot else { return self.beside(write).await };
-        // While the write hold is there, another task of the owner that has it locked is served at once.
-        let mut kept = slot.kept.lock().await;
-        if let Some(read) = Guard::of(&kept.shared).filter(|read| read.is_held()) {
-            return Ok(read);
+        match patience {
+            Patience::For(limit) => self.recipe.in_time(limit, || queued.is_set(), acquiring).await,
+            Patience::NoWait | Patience::Forever => acquiring.await,
         }
-        let read = self.beside(write).await?;
-        kept.shared = read.weak();
-        Ok(read)
     }
 
-    async fn beside(&self, write: &Guard) -> Result<Guard, Error> {
-        let read =
-            |patience| self.contend(Kind::Read, Some(write), patience, QueuedFlag::default());
-        Patience::forever(read).await
-    }
-
-    pub(crate) async fn wait(&self, kind: Kind) -> Result<Guard, Error> {
-        Patience::forever(|patience| self.acquire(kind, patience)).await
-    }
-
-    /// The contenders in order. The tasks of this session that wait under our node come right after it.
-    pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        let Recipe { curator, path, .. } = &self.recipe;
-        let mut all = self.recipe.participants(&self.family).await?;
-        let ours = curator.session_id().ok();
-        let is_ours = |one: &Participant| ours.is_some() && one.session_id == ours;
-        if let Some(place) = all.iter().rposition(is_ours) {
-            let under = all[place].clone().waiting();
-            let waiting = curator.queues().waiting(path, &self.family);
-            all.splice(place + 1..place + 1, std::iter::repeat_n(under, waiting));
-        }
-        Ok(all)
-    }
-
-    /// The slot of the present owner for this lock, if there is an owner.
-    pub(crate) fn slot(&self) -> Option<Arc<Slot>> {
-        let curator = Arc::as_ptr(self.recipe.curator.connection()) as usize;
-        Owner::present(curator, &self.recipe.path, &self.family)
-    }
-
-    /// Acquires as an owner: nested if it holds the lock, in turn if another of its tasks acquires.
-    async fn acquire_as(
+    /// Queues up and waits for the answer. A read with a `companion`, a write hold, needs no turn of its own.
+    async fn contend(
         &self,
-        slot: &Slot,
-        kind: Kind,
+        patience: Patience,
+        companion: Option<&Guard>,
+        queued: QueuedFlag,
+    ) -> Result<Option<Guard>, Error> {
+        let mut request = self.request.clone();
+        let retention = request.waiter.retention;
+        if retention > DAY || request.waiter.node_per_hold && !retention.is_zero() {
+            return Err(self.invalid_retention());
+        }
+        let no_wait = matches!(patience, Patience::NoWait);
+        if no_wait || companion.is_some() {
+            let request = Arc::make_mut(&mut request);
+            request.waiter.no_wait = no_wait;
+            request.check_first = no_wait;
+            request.companion = companion.map(|write| write.state().clone());
+        }
+        let mut contending = self.recipe.curator.queues().contend(request, queued);
+        let hold = contending.answer().await?;
+        Ok(hold.map(|hold| Guard::new(Arc::new(hold), &self.recipe)))
+    }
+
+    /// The entry for this lock of the owner in whose scope the caller runs, if it runs in one.
+    pub(crate) fn owner_entry(&self) -> Option<Arc<OwnerEntry>> {
+        let connection = self.recipe.curator.connection();
+        Owner::current_entry(connection, &self.recipe.path, &self.request.family)
+    }
+
+    /// Acquires as an owner. If the owner holds the lock, the guard is nested; if another of its tasks is acquiring, this one
+    /// waits for it.
+    async fn acquire_as_owner(
+        &self,
+        entry: &OwnerEntry,
         patience: Patience,
     ) -> Result<Option<Guard>, Error> {
-        let mut kept = tokio::select! {
+        let mut holds = tokio::select! {
             biased;
-            kept = slot.kept.lock() => kept,
-            // Another task of this owner is about to have it, or waits for another contender.
-            () = is_queued(&slot.queued), if matches!(patience, Patience::OnlyIfFree) => return Ok(None),
+            holds = entry.holds.lock() => holds,
+            // Another task of this owner waits for another contender.
+            () = entry.queued.wait(), if matches!(patience, Patience::NoWait) => return Ok(None),
         };
-        let _unqueued = Unqueued(&slot.queued);
-        let Kept { exclusive, shared } = &mut *kept;
-        let (wanted, other) =
-            if kind == Kind::Read { (shared, exclusive) } else { (exclusive, shared) };
-        // The node of a lost hold stays until its guard is dropped: to contend with it would be to wait for oneself.
-        if let Some(held) = self.still(wanted)? {
+        let _reset = ResetOnDrop(&entry.queued);
+        let reads = self.request.kind == Kind::Read;
+        let OwnerHolds { exclusive, shared } = &mut *holds;
+        let (wanted, other) = if reads { (shared, exclusive) } else { (exclusive, shared) };
+        // A lost hold keeps its node until its guard is dropped: a new contender would wait for that node.
+        if let Some(held) = self.nested(wanted)? {
             return Ok(Some(held));
         }
-        let beside = self.still(other)?;
-        if beside.is_some() && kind != Kind::Read {
+        let companion = self.nested(other)?;
+        if companion.is_some() && !reads {
             let path = &self.recipe.path;
             let text = format!(
                 "this owner reads {path}, and its own read lock would keep its write lock out; release the read guards first"
             );
             return Err(Error::new(ErrorKind::WouldDeadlock, text).at(path));
         }
-        let held = self.contend(kind, beside.as_ref(), patience, slot.queued.clone()).await?;
-        *wanted = held.as_ref().map_or_else(Weak::new, Guard::weak);
-        Ok(held)
+        let queued = entry.queued.clone();
+        let acquired = self.contend(patience, companion.as_ref(), queued).await?;
+        *wanted = acquired.as_ref().map_or_else(Weak::new, Guard::downgrade);
+        Ok(acquired)
     }
 
     /// A nested guard of the owner's hold, if there is one; an error if the owner lost that hold.
-    fn still(&self, kept: &Weak<Held>) -> Result<Option<Guard>, Error> {
-        let Some(guard) = Guard::of(kept) else { return Ok(None) };
+    fn nested(&self, hold: &Weak<OwnedHold>) -> Result<Option<Guard>, Error> {
+        let Some(guard) = Guard::nested(hold, &self.recipe) else { return Ok(None) };
         match guard.loss() {
             None => Ok(Some(guard)),
             Some(loss) => Err(Error::lost(&self.recipe.path, loss)
@@ -138,41 +135,63 @@ impl Contender {
         }
     }
 
-    async fn contend(
+    /// Reads while `write` holds, under a node of its own that needs no turn. `entry` is that of the owner that writes, if an
+    /// owner does.
+    pub(crate) async fn read_alongside(
         &self,
-        kind: Kind,
-        beside: Option<&Guard>,
-        patience: Patience,
-        queued: QueuedFlag,
-    ) -> Result<Option<Guard>, Error> {
-        if self.retention > DAY || self.node_per_hold && !self.retention.is_zero() {
-            let value = format_args!("{:?} for {}", self.retention, self.recipe.path);
-            let reason = "it is at most a day, and a node per hold cannot be retained";
-            return Err(Error::invalid("retention", value, reason).at(&self.recipe.path));
+        write: &Guard,
+        entry: Option<&OwnerEntry>,
+    ) -> Result<Guard, Error> {
+        let Some(entry) = entry else { return self.contend_alongside(write).await };
+        // Another task of the owner that has locked this acquires a read as well, which the write hold lets in at once.
+        let mut holds = entry.holds.lock().await;
+        let nested = Guard::nested(&holds.shared, &self.recipe);
+        if let Some(read) = nested.filter(|read| read.is_held()) {
+            return Ok(read);
         }
-        let mut request = self.recipe.request(self.family.clone(), kind, patience);
-        if kind == Kind::Read {
-            // Also while the write lock is held.
-            request.counted = request.counted.as_of(metrics::Recipe::READ_LOCK);
+        let read = self.contend_alongside(write).await?;
+        holds.shared = read.downgrade();
+        Ok(read)
+    }
+
+    async fn contend_alongside(&self, write: &Guard) -> Result<Guard, Error> {
+        let read = self.contend(Patience::Forever, Some(write), QueuedFlag::UNREAD).await?;
+        read.ok_or_else(|| self.never_busy())
+    }
+
+    /// The contenders in order. The tasks of this session that wait under our node follow it.
+    pub(crate) async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        let curator = &self.recipe.curator;
+        let family = &self.request.family;
+        let mut all = self.recipe.participants(family).await?;
+        let ours = curator.session_id().ok();
+        let is_ours = |one: &Participant| ours.is_some() && one.session_id == ours;
+        if let Some(place) = all.iter().rposition(is_ours) {
+            let under = all[place].clone().waiting();
+            let waiting = curator.queues().waiting(&self.recipe.path, family);
+            all.splice(place + 1..place + 1, std::iter::repeat_n(under, waiting));
         }
-        request.waiter.retention = self.retention;
-        request.waiter.node_per_hold = self.node_per_hold;
-        request.companion = beside.map(|write| write.state().clone());
-        let mut contending = self.recipe.curator.queues().contend(request, queued);
-        Ok(contending.answer().await?.map(|hold| Guard::new(hold, &self.recipe)))
+        Ok(all)
+    }
+
+    fn invalid_retention(&self) -> Error {
+        let path = &self.recipe.path;
+        let value = format_args!("{:?} for {path}", self.request.waiter.retention);
+        let reason = "it is at most a day, and a node per hold cannot be retained";
+        Error::invalid("retention", value, reason).at(path)
+    }
+
+    /// An error for the type alone: a request without a limit is never answered with "busy".
+    fn never_busy(&self) -> Error {
+        Error::unavailable(&self.recipe.path, None)
     }
 }
 
-/// When it is dropped, the owner's next task no longer sees a task that waits.
-struct Unqueued<'a>(&'a QueuedFlag);
+/// Resets the flag, so that the owner's next task no longer sees a task that waits.
+struct ResetOnDrop<'a>(&'a QueuedFlag);
 
-impl Drop for Unqueued<'_> {
+impl Drop for ResetOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.send_replace(false);
+        self.0.set(false);
     }
-}
-
-async fn is_queued(queued: &QueuedFlag) {
-    // The sender is there as long as we have a reference to it.
-    let _ = queued.subscribe().wait_for(|queued| *queued).await;
 }

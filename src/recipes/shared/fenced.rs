@@ -1,4 +1,4 @@
-//! [`Fenced`]: writes that ZooKeeper refuses once a hold is over.
+//! [`Fenced`]: writes that ZooKeeper refuses once a hold has ended.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 use crate::queue::{End, HoldState};
 
-/// Writes that ZooKeeper refuses once the hold is over; from [`Hold::fenced`](crate::Hold::fenced).
+/// Writes that ZooKeeper refuses once the hold has ended; from [`Hold::fenced`](crate::Hold::fenced).
 ///
-/// Each is one transaction of two steps: a check that the hold's own node is there, and the write. So it takes effect while
-/// the hold lasts or not at all, also when this process does not know yet that it lost the lock. The node's name is drawn
-/// anew for each node, so no other can be taken for it, even after the lock path was deleted and made again.
+/// Each write is one transaction of two steps: a check that the hold's own node exists, and the write. So the write takes
+/// effect while the hold lasts or not at all, even if this process does not know yet that it lost the lock. Each node has a
+/// random name, so no other node can be taken for it, even after the lock path was deleted and created again.
 ///
 /// Paths are under the namespace. A handle is cheap to clone and may outlive the guard, but is of no use then. Once this
-/// process knows that the hold is over, it sends nothing.
+/// process knows that the hold has ended, it sends nothing.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Error, Guard};
@@ -33,18 +33,18 @@ pub struct Fenced {
 }
 
 impl Fenced {
-    /// Creates a persistent node, with the curator's ACLs. Its parent must be there.
+    /// Creates a persistent node, with the curator's ACLs. The parent must exist.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future before it is polled sends nothing; later the write may take effect all the
-    /// same, as long as the hold's node is there.
+    /// Dropping the future before it is polled sends nothing. Dropped later, the write may still take effect, as long as the
+    /// hold's node exists.
     ///
     /// # Errors
     ///
     /// * [`ErrorKind::Lost`]: the hold was lost, and nothing was written; [`ErrorKind::Closed`]: it was released;
-    /// * [`ErrorKind::OutcomeUnknown`]: no server answered, and it may have been written, or may yet be while the hold's
-    ///   node is there;
+    /// * [`ErrorKind::OutcomeUnknown`]: no server answered. The write may have taken effect, or may yet do so while the
+    ///   hold's node exists;
     /// * [`ErrorKind::AlreadyExists`], [`ErrorKind::NotFound`] for a missing parent, [`ErrorKind::PermissionDenied`],
     ///   [`ErrorKind::Refused`], [`ErrorKind::Unavailable`], [`ErrorKind::InvalidInput`] (a bad path, or more data than a
     ///   server takes, 1 MiB in all): nothing was written.
@@ -60,7 +60,7 @@ impl Fenced {
     ///
     /// # Errors
     ///
-    /// As for [`create`](Self::create); [`ErrorKind::NotFound`] when there is no such node.
+    /// As for [`create`](Self::create); [`ErrorKind::NotFound`] if the node does not exist.
     pub async fn set(&self, path: &str, data: &[u8]) -> Result<(), Error> {
         self.write(path, &Write::Set { data }).await
     }
@@ -73,15 +73,15 @@ impl Fenced {
     ///
     /// # Errors
     ///
-    /// As for [`create`](Self::create); [`ErrorKind::NotFound`] when there is no such node,
-    /// [`ErrorKind::Refused`] when it has children.
+    /// As for [`create`](Self::create); [`ErrorKind::NotFound`] if the node does not exist, [`ErrorKind::Refused`] if it has
+    /// children.
     pub async fn delete(&self, path: &str) -> Result<(), Error> {
         self.write(path, &Write::Delete).await
     }
 
     async fn write(&self, path: &str, write: &Write<'_>) -> Result<(), Error> {
         let path = LockPath::parse("path", path)?;
-        // Twice the namespace, which both paths have.
+        // The namespace counts twice, because both paths have it.
         let namespace = 2 * self.hold.session().root().as_str().len();
         let bytes = write.data().len() + self.hold.node().len() + namespace;
         check_frame("data", &path, bytes, &self.acls)?;
@@ -106,7 +106,7 @@ impl Fenced {
                 WriteFailure::Check(failure) => failure.into_write_error(self.hold.node()),
                 WriteFailure::Write(failure) => failure.into_write_error(path.as_str()),
             }),
-            // The client would wait for the next connection, for as long as the session may live.
+            // The client would wait for the next connection as long as the session may live.
             () = self.hold.ended().cancelled() => Err(Error::unknown(&path)),
         };
         written.inspect_err(|error| {

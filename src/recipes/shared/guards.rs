@@ -6,14 +6,14 @@ use std::mem;
 use futures_util::FutureExt;
 use futures_util::future::{join_all, select_all};
 
-use super::hold::{Guard, Hold, ran, until_lost};
+use super::hold::{Guard, Hold, finish_run, race_loss};
 use crate::error::{Error, ErrorKind, Loss, Released};
 
-/// Several holds, of an [`InterProcessMultiLock`](crate::InterProcessMultiLock) or of
-/// [`acquire_many`](crate::InterProcessSemaphore::acquire_many). Dropping it releases them, the last first.
+/// The guards of an [`InterProcessMultiLock`](crate::InterProcessMultiLock) or of
+/// [`acquire_many`](crate::InterProcessSemaphoreV2::acquire_many). Dropping this releases them, the last first.
 ///
-/// One of them may be lost while the others are held. Each has a [fencing token](Hold::fencing_token) of its own, for what
-/// its lock protects. After `into_iter`, each guard is released on its own.
+/// One hold may be lost while the others are held. Each has a [fencing token](Hold::fencing_token) of its own, for the
+/// resource that its lock protects. After `into_iter`, each guard is released on its own.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Error, InterProcessMultiLock};
@@ -39,27 +39,27 @@ impl Guards {
         self.0.push(guard);
     }
 
-    /// The guards, in the order in which they were asked for.
+    /// Iterates over the guards, in the order in which they were acquired.
     pub fn iter(&self) -> std::slice::Iter<'_, Guard> {
         self.0.iter()
     }
 
-    /// Whether all are held at this instant. Once it says `false` it always will.
+    /// Returns true while all are held. Once the answer is `false`, it stays `false`.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.iter().all(|guard| guard.is_held())
     }
 
-    /// Resolves as soon as one is lost, with how.
+    /// Resolves with the cause as soon as one of the locks is lost.
     ///
     /// # Cancel safety
     ///
-    /// It can be dropped and called again at any time.
+    /// The future can be dropped at any time, and the method called again.
     pub async fn lost(&self) -> Loss {
         self.first_lost().await.0
     }
 
-    /// The loss that comes first, as an error that names the lock.
+    /// Resolves with the first loss, as an error that names the lock.
     pub(crate) async fn lost_as_error(&self) -> Error {
         let (loss, guard) = self.first_lost().await;
         Error::lost(guard.path(), loss)
@@ -77,41 +77,44 @@ impl Guards {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future, also before it is polled, releases all of them all the same; only the report is lost.
+    /// Dropping the future releases all the same, even before the future is polled. Only the report is lost.
     ///
     /// # Errors
     ///
-    /// All are released, or the session goes on trying.
+    /// Even after an error, all are released or the session keeps trying.
     ///
-    /// * [`ErrorKind::Lost`]: some had been lost before; the text names each.
+    /// * [`ErrorKind::Lost`]: some locks had been lost before; the text names each.
     /// * [`ErrorKind::PermissionDenied`]: the server does not let us delete a node.
     pub async fn release(self) -> Result<Released, Error> {
-        self.let_go().await
+        self.release_now().await
     }
 
-    /// Releases all as it is called; the future waits for the reports.
-    pub(crate) fn let_go(mut self) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
-        let releases: Vec<_> =
-            mem::take(&mut self.0).into_iter().rev().map(Guard::let_go).collect();
+    /// Releases all as it is called. The future waits for the reports.
+    pub(crate) fn release_now(
+        mut self,
+    ) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
+        let guards = mem::take(&mut self.0);
+        let releases: Vec<_> = guards.into_iter().rev().map(Guard::release_now).collect();
         async move {
-            let (mut came_to, mut failed) = (Released::Confirmed, Vec::new());
+            let mut outcome = Released::Confirmed;
+            let mut failed = Vec::new();
             for released in join_all(releases).await {
                 match released {
                     Ok(Released::Confirmed) => {}
-                    Ok(other) => came_to = other,
+                    Ok(other) => outcome = other,
                     Err(error) => failed.push(error),
                 }
             }
             failed.sort_by_key(|error| error.kind() != ErrorKind::Lost);
             let mut failed = failed.into_iter();
-            let Some(first) = failed.next() else { return Ok(came_to) };
+            let Some(first) = failed.next() else { return Ok(outcome) };
             let others: Vec<_> = failed.map(|error| error.to_string()).collect();
             Err(if others.is_empty() { first } else { first.while_doing(others.join("; ")) })
         }
     }
 
-    /// Runs `body` while all are held, and releases. The body is dropped at its next `await` when one is lost. It gets a
-    /// [`Hold`] of each, in their order.
+    /// Runs `body` while all are held, and releases. The body is dropped at its next `await` when one is lost. The body gets
+    /// a [`Hold`] of each, in their order.
     ///
     /// # Cancel safety
     ///
@@ -119,7 +122,7 @@ impl Guards {
     ///
     /// # Errors
     ///
-    /// Those of the body, and [`ErrorKind::Lost`].
+    /// The body's own, and [`ErrorKind::Lost`].
     #[allow(clippy::future_not_send)] // it is, if the body is
     pub async fn run<T, E, Fut>(self, body: impl FnOnce(Vec<Hold>) -> Fut) -> Result<T, E>
     where
@@ -127,11 +130,11 @@ impl Guards {
         Fut: Future<Output = Result<T, E>>,
     {
         let holds = self.iter().map(|guard| guard.view()).collect();
-        let ended = until_lost(self.lost_as_error(), body(holds)).await;
-        ran(ended, self.let_go()).await
+        let ended = race_loss(self.lost_as_error(), body(holds)).await;
+        finish_run(ended, self.release_now()).await
     }
 
-    /// The same for a body of any value.
+    /// Runs a `body` of any value while all are held, and releases: see [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
@@ -151,7 +154,7 @@ impl Guards {
 
 impl Drop for Guards {
     fn drop(&mut self) {
-        // A vector would drop the first one first.
+        // A vector would drop the first guard first.
         while self.0.pop().is_some() {}
     }
 }

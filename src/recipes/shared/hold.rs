@@ -1,4 +1,4 @@
-//! [`Guard`]: a lock that is held; [`Hold`]: what can be asked of it.
+//! [`Guard`]: keeps a lock held. [`Hold`]: a view of a hold.
 
 use std::fmt;
 use std::future::{Future, pending};
@@ -17,14 +17,14 @@ use crate::curator::Curator;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
-use crate::queue::{self, HoldState};
+use crate::queue::{End, HoldState, OwnedHold};
 use crate::session::Connection;
 
-/// What can be asked of a hold: a lock, a lease or a leadership.
+/// A view of a held lock, lease or leadership.
 ///
-/// A [`Guard`] derefs to it. A hold by itself keeps nothing: it is a view, and outlives what it is of.
+/// A [`Guard`] derefs to it. A view keeps nothing held, and may outlive the hold.
 ///
-/// **It is no proof.** The lock may be lost while this lives. Check [`is_held`](Self::is_held) before each step that needs
+/// **A view is no proof.** The lock may be lost while the view lives. Check [`is_held`](Self::is_held) before each step that needs
 /// the lock, stop when [`lost`](Self::lost) resolves, and pass the [`fencing_token`](Self::fencing_token) to a resource
 /// that compares it. Use [`fenced`](Self::fenced) for writes to ZooKeeper.
 ///
@@ -47,29 +47,33 @@ use crate::session::Connection;
 // Not `Clone`: through `Deref`, `guard.clone()` would be a view that keeps nothing.
 pub struct Hold {
     state: Arc<HoldState>,
-    /// Of the lock.
+    /// The path of the lock.
     path: LockPath,
     connection: Arc<Connection>,
-    /// Of nodes that fenced writes make.
+    /// The ACLs of nodes that fenced writes create.
     acls: Arc<[Acl]>,
-    /// Cancelled when the work is to end before the hold does: a leader's.
+    /// Cancelled when the work is to end. Only a leader has a token of its own, because its work ends before its hold.
     stop: Option<CancellationToken>,
 }
 
 impl Hold {
     pub(crate) fn new(state: &Arc<HoldState>, recipe: &Recipe) -> Self {
-        let (connection, acls) =
-            (recipe.curator.connection().clone(), recipe.curator.options().acls.clone());
-        Self { state: state.clone(), path: recipe.path.clone(), connection, acls, stop: None }
+        Self {
+            state: state.clone(),
+            path: recipe.path.clone(),
+            connection: recipe.curator.connection().clone(),
+            acls: recipe.curator.options().acls.clone(),
+            stop: None,
+        }
     }
 
-    /// With a token of its own for the end of the work.
+    /// This hold with a token of its own, which asks for the end of the work.
     pub(crate) fn with_stop(self) -> Self {
-        let stop = Some(self.state.ended().child_token());
-        Self { stop, ..self }
+        let stop = self.state.ended().child_token();
+        Self { stop: Some(stop), ..self }
     }
 
-    /// Asks that the work ends.
+    /// The token that asks for the end of the work.
     pub(crate) fn stop(&self) -> &CancellationToken {
         self.stop.as_ref().unwrap_or_else(|| self.state.ended())
     }
@@ -78,25 +82,25 @@ impl Hold {
         &self.state
     }
 
-    /// Whether the lock is held at this instant.
+    /// Returns true while the lock is held.
     ///
-    /// It looks at the clock, so that a process that was stopped gets the truth at its first look. Once it says `false`
-    /// it always will.
+    /// Each call compares the clock with the session lease, so a process that was stopped gets the truth at its first call.
+    /// Once the answer is `false`, it stays `false`.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.state.end().is_none()
     }
 
-    /// How the lock was lost, if it was; `None` after a release.
+    /// Returns how the lock was lost; `None` while it is held and after a release.
     pub fn loss(&self) -> Option<Loss> {
-        self.state.end().and_then(queue::End::loss)
+        self.state.end().and_then(End::loss)
     }
 
-    /// Resolves when the lock is lost, with how; once and for good. After a release it never does.
+    /// Resolves with the cause when the lock is lost. A loss is permanent. After a release the future never resolves.
     ///
     /// # Cancel safety
     ///
-    /// It can be dropped and called again at any time.
+    /// The future can be dropped at any time, and the method called again.
     pub async fn lost(&self) -> Loss {
         self.state.ended().cancelled().await;
         match self.loss() {
@@ -105,57 +109,59 @@ impl Hold {
         }
     }
 
-    /// A token that is cancelled when the work under the lock is to end: when the lock is lost, when it is released, and
-    /// when a leader is [asked to step down](crate::leader::LeaderRun::step_down). Cancelling it has no effect on the lock.
+    /// Returns a token that is cancelled when the work under the lock is to end: when the lock is lost, when it is released, and
+    /// when a leader is [asked to step down](crate::leader::LeaderRun::step_down). Cancelling the token has no effect on the
+    /// lock.
     #[must_use]
     pub fn cancellation_token(&self) -> CancellationToken {
         self.stop().child_token()
     }
 
-    /// A number that never decreases, and grows whenever the lock passes between processes.
+    /// Returns a number that never decreases, and grows whenever the lock passes between processes.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.state.fencing_token()
     }
 
-    /// Writes that ZooKeeper refuses once the hold is over.
+    /// Returns a handle for writes that ZooKeeper refuses once the hold has ended.
     #[must_use]
     pub fn fenced(&self) -> Fenced {
         Fenced { hold: self.state.clone(), acls: self.acls.clone() }
     }
 
-    /// For how long the lock cannot pass to another process if no server answers from now on. The session lease is renewed
-    /// some seven times in a session timeout while the servers answer. Nothing once the lock is lost.
+    /// Returns how long the lock cannot pass to another process, even if no server answers from now on. While the servers
+    /// answer, the session lease is renewed about seven times in a session timeout. Zero once the lock is lost.
     ///
-    /// For what has to be over by then and cannot ask again: another process, a request with a deadline.
+    /// Use it as the deadline of work that cannot check again, such as another process or a request.
     #[must_use]
     pub fn session_lease_left(&self) -> Duration {
         self.state.lease_left()
     }
 
-    /// Resolves when the session lease is renewed, and with how the hold was lost. For tools that pass the lease on.
+    /// Resolves when the session lease is renewed, or with the cause when the hold is lost. For tools that pass the lease on.
     #[doc(hidden)]
     pub fn session_lease_renewed(&self) -> impl Future<Output = Result<(), Loss>> + Send + use<> {
-        let (mut renewals, view) = (self.state.session().lease.renewals(), self.view());
+        let mut renewals = self.state.session().lease.renewals();
+        let view = self.view();
         async move {
             tokio::select! {
                 biased;
                 loss = view.lost() => Err(loss),
-                // The session, which the hold keeps, has the sender.
+                // The sender lives in the session, which the view keeps.
                 _ = renewals.changed() => Ok(()),
             }
         }
     }
 
-    /// Resolves when another process asks that the lock be given back, by a [`Revoker`](crate::interop::Revoker) or
-    /// Curator's class of that name; also if that was before this is called. It is a request: to comply, release.
+    /// Resolves when another process asks for the lock back, with a [`Revoker`](crate::interop::Revoker) or Curator's class of
+    /// that name, or has asked before this call. To comply, release the lock.
     ///
-    /// The first call begins to watch the node; a request is seen at once, or within a second where the session has no
-    /// room for another watch. It never resolves once the hold has ended: `select!` it with [`lost`](Self::lost).
+    /// The first call begins to watch the node. A request is then seen at once, or within a second if the session has no
+    /// room for another watch. The future never resolves once the hold has ended: `select!` it with [`lost`](Self::lost).
     ///
     /// # Cancel safety
     ///
-    /// It can be dropped and called again at any time.
+    /// The future can be dropped at any time, and the method called again.
     pub async fn revocation_requested(&self) {
         requested(&self.connection, &self.state).await;
     }
@@ -170,12 +176,16 @@ impl Hold {
         self.state.node()
     }
 
-    /// Another view, for another task. It keeps nothing.
+    /// Returns another view, for another task. It keeps nothing held.
     #[must_use]
     pub fn view(&self) -> Hold {
-        let Self { state, path, connection, acls, stop } = self;
-        let (state, path, connection) = (state.clone(), path.clone(), connection.clone());
-        Self { state, path, connection, acls: acls.clone(), stop: stop.clone() }
+        Self {
+            state: self.state.clone(),
+            path: self.path.clone(),
+            connection: self.connection.clone(),
+            acls: self.acls.clone(),
+            stop: self.stop.clone(),
+        }
     }
 }
 
@@ -190,12 +200,12 @@ impl fmt::Debug for Hold {
     }
 }
 
-/// Holds a lock until it is released or dropped. What can be asked of it is in [`Hold`], to which it derefs.
+/// Holds a lock until it is released or dropped. Its state is in [`Hold`], to which it derefs.
 ///
-/// A guard is owned and `'static`: keep it in a struct, move it to another task or thread, drop it anywhere, also outside
-/// a runtime. It keeps its [`Curator`]'s session open.
+/// A guard is owned and `'static`: keep it in a struct, move it to another task or thread, drop it anywhere, even outside
+/// a runtime. A guard keeps its [`Curator`]'s session open.
 ///
-/// `let _ = mutex.acquire().await?;` and the pattern `_` drop it at once, without a warning of the compiler.
+/// `let _ = mutex.acquire().await?;` and the pattern `_` drop the guard at once, without a compiler warning.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Error, InterProcessMutex};
@@ -209,32 +219,28 @@ impl fmt::Debug for Hold {
 #[must_use = "the lock is released when its guard is dropped"]
 #[derive(Debug)]
 pub struct Guard {
-    held: Arc<Held>,
-}
-
-/// The hold that nested guards share.
-#[derive(Debug)]
-pub(crate) struct Held {
-    hold: queue::OwnedHold,
+    /// Nested guards share it; dropping the last one releases.
+    owned: Arc<OwnedHold>,
     view: Hold,
-    /// Without a handle the session would be closed under the hold.
-    _curator: Curator,
+    /// Without a handle the session would be closed while the lock is held.
+    curator: Curator,
 }
 
 impl Guard {
-    pub(crate) fn new(hold: queue::OwnedHold, recipe: &Recipe) -> Self {
-        let (view, _curator) = (Hold::new(hold.state(), recipe), recipe.curator.clone());
-        Self { held: Arc::new(Held { hold, view, _curator }) }
+    pub(crate) fn new(owned: Arc<OwnedHold>, recipe: &Recipe) -> Self {
+        let view = Hold::new(owned.state(), recipe);
+        Self { owned, view, curator: recipe.curator.clone() }
     }
 
-    /// A nested guard, if a guard is left.
-    pub(super) fn of(held: &Weak<Held>) -> Option<Self> {
-        held.upgrade().map(|held| Self { held })
+    /// A nested guard, if another guard of the hold is left.
+    pub(super) fn nested(owned: &Weak<OwnedHold>, recipe: &Recipe) -> Option<Self> {
+        let owned = owned.upgrade()?;
+        Some(Self::new(owned, recipe))
     }
 
-    /// Keeps nothing: see [`of`](Self::of).
-    pub(super) fn weak(&self) -> Weak<Held> {
-        Arc::downgrade(&self.held)
+    /// A reference that keeps nothing, for [`nested`](Self::nested).
+    pub(super) fn downgrade(&self) -> Weak<OwnedHold> {
+        Arc::downgrade(&self.owned)
     }
 
     /// Releases the lock and waits until the servers confirm it, at most for
@@ -242,30 +248,36 @@ impl Guard {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future, also before it is polled, releases all the same; only the report is lost.
+    /// Dropping the future releases all the same, even before the future is polled. Only the report is lost.
     ///
     /// # Errors
     ///
-    /// * [`ErrorKind::Lost`]: the lock had been lost before; what was done under it may not have been done alone.
-    /// * [`ErrorKind::PermissionDenied`]: the server does not let us delete the node. The session goes on trying.
+    /// * [`ErrorKind::Lost`]: the lock had been lost before; work done under it may have overlapped with another holder.
+    /// * [`ErrorKind::PermissionDenied`]: the server does not let us delete the node. The session keeps trying.
     pub async fn release(self) -> Result<Released, Error> {
-        self.let_go().await
+        self.release_now().await
     }
 
-    /// Releases as it is called; the future waits for the report.
-    pub(crate) fn let_go(self) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
-        let (lost, path) = (self.loss(), self.path.clone());
-        let releasing = Arc::into_inner(self.held).map(|held| (held.hold.release(), held._curator));
+    /// Releases as it is called. The future waits for the report.
+    pub(crate) fn release_now(
+        self,
+    ) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
+        let Self { owned, view, curator } = self;
+        let lost = view.loss().map(|loss| Error::lost(view.path(), loss));
+        let releasing = Arc::into_inner(owned).map(OwnedHold::release);
         async move {
-            match (releasing, lost) {
-                // The session is kept until it is answered.
-                (Some((releasing, _curator)), _) => releasing.await.map_err(|error| {
-                    // A lease's node is not right under the path of its lock.
-                    error.loss().map_or(error, |loss| Error::lost(path, loss))
+            let released = match (releasing, lost) {
+                (Some(releasing), _) => releasing.await.map_err(|error| match error.loss() {
+                    // The queue's path is not that of the lock, if this is a lease.
+                    Some(loss) => Error::lost(view.path(), loss),
+                    None => error,
                 }),
                 (None, None) => Ok(Released::StillHeld),
-                (None, Some(loss)) => Err(Error::lost(path, loss)),
-            }
+                (None, Some(lost)) => Err(lost),
+            };
+            // The session stays open until the release is answered.
+            drop(curator);
+            released
         }
     }
 
@@ -279,7 +291,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// Those of the body, and [`ErrorKind::Lost`].
+    /// The body's own, and [`ErrorKind::Lost`].
     #[allow(clippy::future_not_send)] // it is, if the body is
     pub async fn run<T, E, Fut>(self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
     where
@@ -287,11 +299,11 @@ impl Guard {
         Fut: Future<Output = Result<T, E>>,
     {
         let lost = async { Error::lost(self.path(), self.lost().await) };
-        let ended = until_lost(lost, body(self.view())).await;
-        ran(ended, self.let_go()).await
+        let ended = race_loss(lost, body(self.view())).await;
+        finish_run(ended, self.release_now()).await
     }
 
-    /// The same for a body of any value.
+    /// Runs a `body` of any value while the lock is held, and releases: see [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
@@ -308,9 +320,10 @@ impl Guard {
         self.run(|hold| body(hold).map(Ok)).await
     }
 
-    /// A nested guard of the same hold; no traffic. The lock is released with the last guard, in whatever order they go.
+    /// Returns a nested guard of the same hold; no traffic. The lock is released with the last guard, in whatever order they
+    /// are dropped.
     pub fn reenter(&self) -> Self {
-        Self { held: self.held.clone() }
+        Self { owned: self.owned.clone(), view: self.view.view(), curator: self.curator.clone() }
     }
 }
 
@@ -318,13 +331,13 @@ impl Deref for Guard {
     type Target = Hold;
 
     fn deref(&self) -> &Hold {
-        &self.held.view
+        &self.view
     }
 }
 
 /// The value of `body`, unless the hold is lost first.
 #[allow(clippy::future_not_send)] // it is, if the body is
-pub(crate) async fn until_lost<T>(
+pub(crate) async fn race_loss<T>(
     lost: impl Future<Output = Error>,
     body: impl Future<Output = T>,
 ) -> Result<T, Error> {
@@ -337,7 +350,7 @@ pub(crate) async fn until_lost<T>(
 
 /// The result of a run: the body's own error comes first, then a loss.
 #[allow(clippy::future_not_send)] // it is, if the body is
-pub(crate) async fn ran<T, E: From<Error>>(
+pub(crate) async fn finish_run<T, E: From<Error>>(
     ended: Result<Result<T, E>, Error>,
     releasing: impl Future<Output = Result<Released, Error>>,
 ) -> Result<T, E> {

@@ -1,4 +1,4 @@
-//! [`Lock`]: any lock of this crate.
+//! [`Lock`]: any lock of this crate, as a trait object.
 
 use std::fmt;
 use std::future::Future;
@@ -12,9 +12,9 @@ use super::hold::{Guard, Hold};
 use super::recipe::Patience;
 use crate::error::Error;
 
-/// Any lock of this crate, behind a pointer: a mutex, a semaphore, half of a read-write lock.
+/// Any lock of this crate, as a trait object: a mutex, a semaphore, half of a read-write lock.
 ///
-/// It is sealed: for a test double of one's own, use the module `simulation` (feature `simulation`).
+/// The trait is sealed. In place of a test double of your own, use the module `simulation` (feature `simulation`).
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -34,13 +34,11 @@ pub trait Lock: fmt::Debug + Send + Sync + Sealed {
     fn path(&self) -> &str;
 
     /// See [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
-    fn acquire(&self) -> BoxFuture<'_, Result<Guard, Error>> {
-        Box::pin(Patience::forever(|patience| self.attempt(patience)))
-    }
+    fn acquire(&self) -> BoxFuture<'_, Result<Guard, Error>>;
 
     /// See [`InterProcessMutex::try_acquire`](crate::InterProcessMutex::try_acquire).
     fn try_acquire(&self) -> BoxFuture<'_, Result<Attempt, Error>> {
-        Box::pin(self.attempt(Patience::OnlyIfFree).map_ok(Attempt::of))
+        Box::pin(self.attempt(Patience::NoWait).map_ok(Attempt::of))
     }
 
     /// See [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout).
@@ -58,7 +56,7 @@ impl dyn Lock + '_ {
     ///
     /// # Errors
     ///
-    /// Those of the body and of [`acquire`](Lock::acquire), and [`ErrorKind::Lost`](crate::ErrorKind::Lost).
+    /// The body's own; those of [`acquire`](Lock::acquire); [`ErrorKind::Lost`](crate::ErrorKind::Lost).
     #[allow(clippy::future_not_send)] // it is, if the body is
     pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
     where
@@ -76,7 +74,7 @@ impl dyn Lock + '_ {
     ///
     /// # Errors
     ///
-    /// Those of [`acquire`](Lock::acquire), and [`ErrorKind::Lost`](crate::ErrorKind::Lost).
+    /// As for [`acquire`](Lock::acquire), and [`ErrorKind::Lost`](crate::ErrorKind::Lost).
     #[allow(clippy::future_not_send)] // it is, if the body is
     pub async fn with<T, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, Error>
     where
@@ -91,7 +89,7 @@ pub trait Sealed {
     fn attempt(&self, patience: Patience) -> BoxFuture<'_, Result<Option<Guard>, Error>>;
 }
 
-/// A type with a `path` and an `attempt` as a [`Lock`].
+/// Implements [`Lock`] for a type with the methods `path`, `acquire` and `attempt`.
 macro_rules! impl_lock {
     ($Lock:ident) => {
         impl $crate::recipes::shared::lock::Sealed for $Lock {
@@ -107,6 +105,12 @@ macro_rules! impl_lock {
         impl $crate::Lock for $Lock {
             fn path(&self) -> &str {
                 Self::path(self)
+            }
+
+            fn acquire(
+                &self,
+            ) -> futures_util::future::BoxFuture<'_, Result<$crate::Guard, $crate::Error>> {
+                Box::pin(Self::acquire(self))
             }
         }
 

@@ -1,11 +1,10 @@
-//! What the recipes have in common.
+//! Parts that several recipes use.
 
 pub(crate) mod attempt;
 pub(crate) mod contender;
 pub(crate) mod fenced;
 pub(crate) mod guards;
 pub(crate) mod hold;
-pub(crate) mod leasing;
 pub(crate) mod lock;
 pub(crate) mod owner;
 pub(crate) mod participants;

@@ -2,23 +2,24 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
-use super::hold::Held;
 use crate::lock_path::LockPath;
-use crate::queue::QueuedFlag;
 use crate::queue::rules::admission::Family;
+use crate::queue::{OwnedHold, QueuedFlag};
+use crate::session::Connection;
 use crate::sync::Mutex;
 
 /// An owner of locks, for re-entering them.
 ///
 /// A task is not an owner: two branches of one `join!` would walk into each other's critical section. Inside
 /// [`scope`](Self::scope) everything that is polled as part of the future belongs to this owner: there, acquiring a lock
-/// that the owner holds gives a nested guard at once, as Curator's thread gets one. The last guard to go releases. Outside
-/// of any scope nothing ever re-enters.
+/// that the owner holds gives a nested guard at once, as Curator's thread gets one. The lock is released with the last guard.
+/// Outside of any scope nothing ever re-enters.
 ///
-/// A clone is the same owner: give it to a spawned task to let that re-enter too. Several tasks of one owner that acquire
-/// the same lock at once share one place in the queue. A scope inside another inherits what that holds.
+/// A clone is the same owner: give it to a spawned task to let that task re-enter too. Several tasks of one owner that
+/// acquire the same lock at once share one place in the queue. A scope inside another one inherits the locks of the outer one.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::interop::Owner;
@@ -36,57 +37,79 @@ use crate::sync::Mutex;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Owner {
-    slots: Arc<Mutex<Slots>>,
+    entries: Arc<Mutex<OwnerEntries>>,
 }
 
-/// A slot for each lock that an owner has used lately.
+/// An entry for each lock that an owner has used lately.
 #[derive(Debug, Default)]
-struct Slots {
-    of: HashMap<SlotKey, Arc<Slot>>,
-    /// With this many, the unused ones are removed. Twice what is left then, so that holders of many locks do not sweep
-    /// at each new one.
+struct OwnerEntries {
+    by_lock: HashMap<LockKey, Arc<OwnerEntry>>,
+    /// When there are this many entries, the unused ones are removed. The number is then set to twice what is left, so that
+    /// an owner of many locks does not sweep for each new one.
     sweep_at: usize,
 }
 
-/// The fewest slots that are swept.
-const SLOTS_KEPT: usize = 64;
+/// The fewest entries that are swept.
+const ENTRIES_KEPT: usize = 64;
 
 tokio::task_local! {
-    /// The innermost last.
+    /// The owners in whose scopes the task runs, the innermost last.
     static CURRENT: Vec<Owner>;
 }
 
-/// A lock path of one `Curator`, identified by the address of its session. (If the address is used again, it finds a slot
-/// without a hold, which is as good as a new one.)
-type SlotKey = (usize, LockPath, Family);
-
-/// An owner's holds of one lock.
-#[derive(Debug, Default)]
-pub(crate) struct Slot {
-    /// Locked while a task acquires, so that the owner's tasks share one place in the queue.
-    pub(crate) kept: tokio::sync::Mutex<Kept>,
-    /// Whether the task that acquires has to wait for another contender.
-    pub(crate) queued: QueuedFlag,
+/// A lock path of one `Curator`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct LockKey {
+    connection: ConnectionKey,
+    path: LockPath,
+    family: Family,
 }
 
-impl Slot {
-    /// Whether there is a hold, and no task acquires at this moment.
-    fn is_held(&self) -> bool {
-        let held = |kept: &Kept| kept.exclusive.strong_count() + kept.shared.strong_count() > 0;
-        self.kept.try_lock().is_ok_and(|kept| held(&kept))
+/// The connection of a `Curator`, compared by its address. The weak reference keeps that address from being used again.
+#[derive(Clone, Debug)]
+struct ConnectionKey(Weak<Connection>);
+
+impl PartialEq for ConnectionKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0)
     }
 }
 
-/// The holds of an owner. Weak: the slot keeps no lock.
+impl Eq for ConnectionKey {}
+
+impl Hash for ConnectionKey {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.0.as_ptr().hash(hasher);
+    }
+}
+
+/// An owner's holds of one lock.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
-    pub(crate) exclusive: Weak<Held>,
-    /// Of a read-write lock.
-    pub(crate) shared: Weak<Held>,
+pub(crate) struct OwnerEntry {
+    /// Locked while a task acquires, so that the owner's tasks share one place in the queue.
+    pub(crate) holds: tokio::sync::Mutex<OwnerHolds>,
+    /// Set while the task that acquires waits for another contender.
+    pub(crate) queued: QueuedFlag,
+}
+
+impl OwnerEntry {
+    /// Returns true if there is a hold, and no task acquires at this moment.
+    fn is_held(&self) -> bool {
+        let Ok(holds) = self.holds.try_lock() else { return false };
+        holds.exclusive.strong_count() + holds.shared.strong_count() > 0
+    }
+}
+
+/// The holds of an owner. The references are weak, because an owner keeps no lock.
+#[derive(Debug, Default)]
+pub(crate) struct OwnerHolds {
+    pub(crate) exclusive: Weak<OwnedHold>,
+    /// The read hold of a read-write lock.
+    pub(crate) shared: Weak<OwnedHold>,
 }
 
 impl Owner {
-    /// An owner of nothing yet.
+    /// Creates an owner that holds nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -95,31 +118,44 @@ impl Owner {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it drops `future`; guards that are not part of it stay.
+    /// Dropping the returned future drops `future`. Guards that were moved out of it stay.
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
         let mut owners = CURRENT.try_with(Vec::clone).unwrap_or_default();
         owners.push(self.clone());
         CURRENT.scope(owners, future).await
     }
 
-    /// The slot for a lock, of the owner in whose scope the caller runs: of the owner that holds the lock, else of the innermost.
-    pub(crate) fn present(curator: usize, path: &LockPath, family: &Family) -> Option<Arc<Slot>> {
+    /// The entry for a lock, of the owner in whose scope the caller runs. In nested scopes that is the entry of an outer owner
+    /// that holds the lock, or else of the innermost owner.
+    pub(crate) fn current_entry(
+        connection: &Arc<Connection>,
+        path: &LockPath,
+        family: &Family,
+    ) -> Option<Arc<OwnerEntry>> {
         let find = |owners: &Vec<Owner>| {
-            let mut slots = owners.iter().rev().map(|owner| owner.slot(curator, path, family));
-            let innermost = slots.next();
-            slots.find(|slot| slot.is_held()).or(innermost)
+            let key = ConnectionKey(Arc::downgrade(connection));
+            let mut entries = owners.iter().rev().map(|owner| owner.entry(&key, path, family));
+            let innermost = entries.next();
+            entries.find(|entry| entry.is_held()).or(innermost)
         };
         CURRENT.try_with(find).ok().flatten()
     }
 
-    fn slot(&self, curator: usize, path: &LockPath, family: &Family) -> Arc<Slot> {
-        let mut slots = self.slots.lock();
-        if slots.of.len() >= slots.sweep_at {
-            // A task that acquires through a slot has a reference to it.
-            slots.of.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_held());
-            slots.sweep_at = SLOTS_KEPT.max(2 * slots.of.len());
+    fn entry(
+        &self,
+        connection: &ConnectionKey,
+        path: &LockPath,
+        family: &Family,
+    ) -> Arc<OwnerEntry> {
+        let mut entries = self.entries.lock();
+        if entries.by_lock.len() >= entries.sweep_at {
+            // A task that acquires has a reference to its entry.
+            entries.by_lock.retain(|_, entry| Arc::strong_count(entry) > 1 || entry.is_held());
+            entries.sweep_at = ENTRIES_KEPT.max(2 * entries.by_lock.len());
         }
-        slots.of.entry((curator, path.clone(), family.clone())).or_default().clone()
+        let connection = connection.clone();
+        let key = LockKey { connection, path: path.clone(), family: family.clone() };
+        entries.by_lock.entry(key).or_default().clone()
     }
 }
 
@@ -129,18 +165,19 @@ mod tests {
     use crate::queue::rules::filter::ContenderFilter;
 
     #[test]
-    fn unused_slots_are_removed_and_used_ones_are_not_swept_at_each_new_one() {
+    fn unused_entries_are_removed_and_used_ones_are_not_swept_at_each_new_one() {
         let owner = Owner::new();
-        let slot = |number: usize| {
+        let entry = |number: usize| {
+            let connection = ConnectionKey(Weak::new());
             let path = LockPath::parse("path", &format!("/{number}")).unwrap();
-            owner.slot(0, &path, &Family::Exclusive(ContenderFilter::Curator))
+            owner.entry(&connection, &path, &Family::Exclusive(ContenderFilter::Curator))
         };
-        let used: Vec<_> = (0..10 * SLOTS_KEPT).map(slot).collect();
-        assert_eq!(owner.slots.lock().of.len(), used.len());
-        assert!(owner.slots.lock().sweep_at > used.len(), "the next one sweeps again");
+        let used: Vec<_> = (0..10 * ENTRIES_KEPT).map(entry).collect();
+        assert_eq!(owner.entries.lock().by_lock.len(), used.len());
+        assert!(owner.entries.lock().sweep_at > used.len(), "the next one sweeps again");
         drop(used);
-        let more = 10 * owner.slots.lock().sweep_at;
-        (0..more).for_each(|number| drop(slot(number)));
-        assert!(owner.slots.lock().of.len() <= SLOTS_KEPT);
+        let more = 10 * owner.entries.lock().sweep_at;
+        (0..more).for_each(|number| drop(entry(number)));
+        assert!(owner.entries.lock().by_lock.len() <= ENTRIES_KEPT);
     }
 }

@@ -2,11 +2,13 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::client::check_contender;
+use super::participants::{self, Participant};
+use crate::client::{Failed, check_contender};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::lock_path::LockPath;
@@ -14,36 +16,25 @@ use crate::metrics::{self, LockLabels};
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
 use crate::queue::{NodeSpec, Request, Waiter};
+use crate::session::Session;
 use crate::session::retry::RetryPolicy;
+use crate::session::retry::{Idempotent, with_retry};
 
-/// How long a caller waits.
+/// The time that a caller waits.
 #[derive(Clone, Copy, Debug)]
 #[allow(unnameable_types)] // the sealed trait of `Lock` names it
 pub enum Patience {
-    /// For answers of the servers, never for other holders.
-    OnlyIfFree,
+    /// The caller waits for answers of the servers, never for other holders.
+    NoWait,
     For(Duration),
     Forever,
 }
 
 impl Patience {
-    /// A limit of zero is a try: otherwise chance decides whether the answer or the timeout comes first.
+    /// A limit of zero means [`NoWait`](Self::NoWait). As a time limit, zero would leave it to chance whether the answer or
+    /// the timeout comes first.
     pub(crate) fn within(limit: Duration) -> Self {
-        if limit.is_zero() { Self::OnlyIfFree } else { Self::For(limit) }
-    }
-
-    /// Acquires without a limit, which ends with a hold or an error. The loop is only for the type.
-    pub(crate) async fn forever<T: Send, F>(
-        mut acquire: impl FnMut(Self) -> F + Send,
-    ) -> Result<T, Error>
-    where
-        F: Future<Output = Result<Option<T>, Error>> + Send,
-    {
-        loop {
-            if let Some(acquired) = acquire(Self::Forever).await? {
-                return Ok(acquired);
-            }
-        }
+        if limit.is_zero() { Self::NoWait } else { Self::For(limit) }
     }
 }
 
@@ -72,12 +63,12 @@ impl Recipe {
         Ok(Self { curator: curator.clone(), path, retry: options.retry.clone(), counted })
     }
 
-    /// The same recipe at the child `name` of its path.
+    /// This recipe at the child `name` of its path.
     pub(crate) fn below(&self, name: &'static str) -> Self {
         Self { path: self.path.below(name), ..self.clone() }
     }
 
-    /// For nodes whose data other clients decode.
+    /// Fails if the identity is not text, for nodes whose data kazoo decodes.
     pub(crate) fn check_text(&self) -> Result<(), Error> {
         let identity = &self.curator.options().identity;
         if std::str::from_utf8(identity).is_ok() {
@@ -88,16 +79,16 @@ impl Recipe {
         Err(Error::invalid("identity", value, reason).at(&self.path))
     }
 
-    pub(crate) fn request(&self, family: Family, kind: Kind, patience: Patience) -> Request {
+    /// The request of a caller that waits without a limit.
+    pub(crate) fn request(&self, family: Family, kind: Kind) -> Request {
         let options = self.curator.options();
-        let no_wait = matches!(patience, Patience::OnlyIfFree);
         Request {
             path: self.path.clone(),
             waiter: Waiter {
                 node: NodeSpec { data: options.identity.clone(), acls: options.acls.clone() },
                 shares_queue: matches!(family, Family::Exclusive(_)),
                 node_per_hold: false,
-                no_wait,
+                no_wait: false,
                 retention: Duration::ZERO,
                 loss_policy: options.loss_policy,
             },
@@ -105,26 +96,54 @@ impl Recipe {
             kind,
             companion: None,
             retry: self.retry.clone(),
-            check_first: no_wait,
+            check_first: false,
             counted: self.counted.clone(),
         }
     }
 
-    /// Waits for an answer as long as the patience lasts. After that it is nothing if a server `said` that another
-    /// contender has the lock; without any word of a server it is an error.
+    /// Waits for an answer, at most for `limit`. When the time is up, the answer is `None` if a server said that the caller is
+    /// queued behind another contender, and otherwise an error.
     pub(crate) async fn in_time<T: Send>(
         &self,
-        patience: Patience,
-        said: impl Fn() -> bool + Send,
+        limit: Duration,
+        is_queued: impl Fn() -> bool + Send,
         answer: impl Future<Output = Result<Option<T>, Error>> + Send,
     ) -> Result<Option<T>, Error> {
-        let Patience::For(limit) = patience else { return answer.await };
-        // It is dropped after `said`, because dropping it forgets what the server said.
+        // Dropped after `is_queued` is called, because dropping it may reset what that reads.
         let mut answer = pin!(answer);
         match timeout(limit, answer.as_mut()).await {
             Ok(answer) => answer,
-            Err(_) if said() => Ok(None),
+            Err(_) if is_queued() => Ok(None),
             Err(_) => Err(Error::unavailable(&self.path, Some(limit))),
         }
+    }
+
+    /// The holders and the waiters of a family.
+    pub(crate) async fn participants(&self, family: &Family) -> Result<Vec<Participant>, Error> {
+        let path = &self.path;
+        let read = |session: Arc<Session>, _| async move {
+            let read = participants::read_all(&session, path, family).await;
+            read.map_err(|failure| Failed::at(path, "read", failure))
+        };
+        let connection = self.curator.connection();
+        let mut participants =
+            with_retry(connection, path, &self.retry, Idempotent::Yes, read).await?;
+        if let Some(first) = participants.first_mut()
+            && family.is_exclusive()
+        {
+            // A node that was listed before this one may have been deleted since.
+            first.holds = true;
+        }
+        Ok(participants)
+    }
+
+    /// The exclusive holder of a family.
+    pub(crate) async fn holder(&self, family: &Family) -> Result<Option<Participant>, Error> {
+        let path = &self.path;
+        let read = |session: Arc<Session>, _| async move {
+            let read = participants::read_holder(&session, path, family).await;
+            read.map_err(|failure| Failed::at(path, "read", failure))
+        };
+        with_retry(self.curator.connection(), path, &self.retry, Idempotent::Yes, read).await
     }
 }

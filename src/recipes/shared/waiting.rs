@@ -1,11 +1,12 @@
-//! [`Waiting`]: the future that a stream keeps between two polls.
+//! [`Waiting`]: the future that a stream keeps from one poll to the next.
 
 use std::future::Future;
 use std::task::{Context, Poll, ready};
 
 use tokio_util::sync::ReusableBoxFuture;
 
-/// A future that owns a copy of a stream's state, and returns the copy with its result. `None` between two items.
+/// A future that owns a copy of a stream's state, and returns the copy with its result. `None` before the first poll for an
+/// item.
 pub(crate) struct Waiting<S, T>(Option<ReusableBoxFuture<'static, (S, T)>>);
 
 impl<S: Clone, T> Waiting<S, T> {
@@ -13,7 +14,7 @@ impl<S: Clone, T> Waiting<S, T> {
         Self(None)
     }
 
-    /// Drops the future, which changed nothing.
+    /// Drops the future, whose copy of the state is lost with it.
     pub(crate) fn forget(&mut self) {
         self.0 = None;
     }
@@ -30,7 +31,8 @@ impl<S: Clone, T> Waiting<S, T> {
     {
         let waiting = self.0.get_or_insert_with(|| ReusableBoxFuture::new(begin(state.clone())));
         let (next, result) = ready!(waiting.poll(context));
-        (*state, self.0) = (next, None);
+        *state = next;
+        self.0 = None;
         Poll::Ready(result)
     }
 }

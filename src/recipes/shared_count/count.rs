@@ -1,10 +1,10 @@
-//! What a count is, and what became of a write without an answer (pure).
+//! The format of a count, and the outcome of a write without an answer (pure).
 
 use crate::client::Change;
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::LockPath;
 
-/// A count, and which change of it this was.
+/// A count with the change that wrote it.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::Error;
@@ -20,10 +20,10 @@ use crate::lock_path::LockPath;
 pub struct VersionedCount {
     /// The count.
     pub value: i32,
-    /// How often it was written since its node was made: what
-    /// [`SharedCount::try_set`](crate::interop::SharedCount::try_set) compares.
+    /// The number of writes since the node was created.
+    /// [`SharedCount::try_set`](crate::interop::SharedCount::try_set) compares this.
     pub version: i32,
-    /// The transaction that wrote it. It grows from change to change, also when the node is made again.
+    /// The transaction that wrote the count. The number grows with each change, even if the node is created again.
     pub zxid: i64,
 }
 
@@ -32,40 +32,40 @@ impl VersionedCount {
         Self { value, version: change.version, zxid: change.mzxid }
     }
 
-    /// Fails if the data are no count: Curator's are 4 bytes, the first the highest.
+    /// Fails if the data are no count. A count of Curator's is 4 bytes, big-endian.
     pub(super) fn parse(path: &LockPath, data: &[u8], change: Change) -> Result<Self, Error> {
         let bytes = data.try_into().map_err(|_| foreign(path, data))?;
         Ok(Self::new(i32::from_be_bytes(bytes), change))
     }
 }
 
-/// The data of the node at `path` are no count.
+/// The error for data of the node at `path` that are no count.
 fn foreign(path: &LockPath, found: &[u8]) -> Error {
-    /// Enough of it to recognise it.
-    const ENOUGH: usize = 32;
-    let end = if found.len() > ENOUGH { "…" } else { "" };
-    let beginning = found[..found.len().min(ENOUGH)].escape_ascii();
+    /// The number of bytes that are shown, so that a reader recognises the data.
+    const SHOWN: usize = 32;
+    let end = if found.len() > SHOWN { "…" } else { "" };
+    let beginning = found[..found.len().min(SHOWN)].escape_ascii();
     let bytes = found.len();
     let text = format!("{path} has {bytes} bytes where a count has 4: \"{beginning}{end}\"");
     Error::new(ErrorKind::UnusablePath, text).at(path)
 }
 
-/// What became of a write of `value` over `expected` that no server answered.
+/// The outcome of a write of `value` over `expected` that no server answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The server has not heard of any write since.
+    /// The server has seen no write since.
     Unseen,
-    /// Another client's came first. Ours was not done, and will not be.
+    /// Another client's write came first. Ours was not done, and will not be.
     Overtaken,
-    /// Ours was done, or one of another client that looks the same.
+    /// Our write was done, or a write of another client that looks the same.
     Unclear,
 }
 
 /// Judges by the data that were found afterwards.
 ///
-/// Of one node's writes over one version, one succeeds. So a client that finds other data with the next version knows
-/// that its own did not. The same data say nothing: another client may have written them. Later versions say nothing
-/// either, nor does a node that was made again.
+/// Only one write over one version of a node succeeds. So a client that finds other data with the next version knows
+/// that its own write did not succeed. Equal data say nothing, because another client may have written them. Later versions
+/// say nothing either, nor does a node that was created again.
 pub(super) fn judge(expected: &VersionedCount, value: i32, data: &[u8], found: Change) -> Verdict {
     if found.mzxid <= expected.zxid {
         return Verdict::Unseen;
@@ -116,7 +116,8 @@ mod tests {
     #[test]
     fn a_write_is_judged_by_what_is_found_after_it() {
         let expected = VersionedCount { value: 1, version: 7, zxid: 20 };
-        let (ours, other) = (2_i32.to_be_bytes(), 3_i32.to_be_bytes());
+        let ours = 2_i32.to_be_bytes();
+        let other = 3_i32.to_be_bytes();
         let table: [(&[u8], Change, Verdict); 9] = [
             (&1_i32.to_be_bytes(), change(10, 20, 7), Verdict::Unseen),
             (&other, change(10, 15, 6), Verdict::Unseen),
@@ -125,7 +126,7 @@ mod tests {
             (&ours, change(10, 21, 8), Verdict::Unclear),
             (&other, change(10, 22, 9), Verdict::Unclear),
             (&ours, change(10, 22, 9), Verdict::Unclear),
-            // Made again.
+            // The node was created again.
             (&other, change(25, 30, 8), Verdict::Unclear),
             (&other, change(25, 25, 0), Verdict::Unclear),
         ];
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!(verdict, Verdict::Overtaken);
     }
 
-    /// Writers of a node: each write is over the version that it expects, or blind, or makes the node again.
+    /// A write to the node: over the version that it expects, or blind, or by creating the node again.
     #[derive(Clone, Debug)]
     enum Step {
         Ours,
@@ -159,7 +160,9 @@ mod tests {
             later in 0..6_usize,
         ) {
             let expected = VersionedCount { value: 0, version: 0, zxid: 1 };
-            let (mut value, mut node, mut done) = (0, change(1, 1, 0), false);
+            let mut value = 0;
+            let mut node = change(1, 1, 0);
+            let mut done = false;
             let mut zxid = 1;
             let mut seen = None;
             for (at, step) in steps.iter().enumerate() {
@@ -179,7 +182,7 @@ mod tests {
                     seen = Some(judge(&expected, 2, &value.to_be_bytes(), node));
                 }
             }
-            // Found at any moment, it is true for ever, of a node that was not made again.
+            // The verdict is final at any moment, unless the node is created again.
             let made_again = steps.iter().any(|step| matches!(step, Step::MakeAgain));
             if seen == Some(Verdict::Overtaken) && !made_again {
                 prop_assert!(!done);

@@ -1,145 +1,102 @@
-//! The task that follows the node, from session to session.
+//! The task that follows the node of a count, from session to session.
 //!
-//! A one-shot watch says when to read again; so does every reconnect, for the client may have missed what the
-//! servers said meanwhile. Without a watch (the node is not there, or there is no room for its path) it reads now and
-//! then. It demands nothing of the lease.
+//! The task reads the node again when a one-shot watch fires, and after every reconnect, because the client may have missed an
+//! event while it was disconnected. Without a watch (the node does not exist, or the session has no room for its path) the
+//! task polls. It does not keep the session lease renewed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::sleep;
-
-use super::shared::Shared;
-use crate::client::{Failure, LinkState, LinkWatch, NodeEvent, NodeWatch, WatchPermit};
+use super::latest::LatestCount;
+use crate::client::{Failure, LinkState, LinkWatch};
 use crate::error::Error;
 use crate::metrics::{self, Operation};
-use crate::session::Session;
-use crate::session::{Connection, NoSession};
+use crate::session::follower::{EachSession, NodeFollower};
+use crate::session::{Connection, Session};
 
 /// Follows the node until no handle and no watch is left, or the `Curator` is closed.
-pub(super) async fn follow(connection: Arc<Connection>, following: Following) {
-    let shared = &following.0;
-    let mut old: Option<Arc<Session>> = None;
-    loop {
-        let next = tokio::select! {
-            biased;
-            () = shared.unused() => return,
-            next = connection.next_session(old.as_ref()) => next,
-        };
-        let session = match next {
-            Ok(session) => session,
-            Err(NoSession::Closed(why)) => return shared.end(why),
-            Err(NoSession::NotConnected) => continue,
-        };
-        tokio::select! {
-            biased;
-            () = shared.unused() => return,
-            () = connection.closing().cancelled() => return,
-            () = session.ended().cancelled() => {}
-            () = follow_in(&session, shared, old.is_some()) => {}
-        }
-        old = Some(session);
+pub(super) async fn follow(connection: Arc<Connection>, latest: EndOnDrop) {
+    let latest = &latest.0;
+    tokio::select! {
+        biased;
+        () = latest.unused() => {}
+        why = follow_sessions(&connection, latest) => latest.end(why),
     }
 }
 
-/// Says that no task follows any more, also when the runtime ends before the task was run.
+/// Owned by the task. Dropping it ends the count, even if the runtime ended before the task ran.
 #[derive(Debug)]
-pub(super) struct Following(Arc<Shared>);
+pub(super) struct EndOnDrop(Arc<LatestCount>);
 
-impl Following {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self(shared)
+impl EndOnDrop {
+    pub(super) fn new(latest: Arc<LatestCount>) -> Self {
+        Self(latest)
     }
 }
 
-impl Drop for Following {
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.end(Error::closed());
     }
 }
 
-/// A watch on the node, and the room it takes.
-struct Armed {
-    watch: NodeWatch,
-    _room: WatchPermit,
+/// Follows the node in one session after another, and returns why there is no further one.
+async fn follow_sessions(connection: &Arc<Connection>, latest: &LatestCount) -> Error {
+    let mut sessions = EachSession::of(connection);
+    let mut is_later = false;
+    loop {
+        let session = match sessions.next().await {
+            Ok(session) => session,
+            Err(why) => return why,
+        };
+        sessions.while_it_lasts(follow_in(&session, latest, is_later)).await;
+        is_later = true;
+    }
 }
 
-/// In one session, to its end; `again`: watches report what is read first, even if it is the same.
-async fn follow_in(session: &Session, shared: &Shared, mut again: bool) {
-    // As often as a lease is renewed.
+/// Follows the node in one session. With `again`, watches report the first value that is read, even if it is the same.
+async fn follow_in(session: &Session, latest: &LatestCount, mut again: bool) {
+    // About as often as the session lease is renewed.
     let pause = session.timeout() / 6;
     let Ok(mut link) = session.client().map(|client| client.watch_link()) else { return };
-    let mut armed = None;
+    let mut follower = NodeFollower::new(latest.path.to_string());
     loop {
-        let read = read(session, shared, &mut armed, again).await;
-        let look = match read {
+        let limit = match read(session, latest, &mut follower, again).await {
             Ok(()) => {
                 again = false;
-                armed.is_none().then_some(pause)
+                (!follower.is_watched()).then_some(pause)
             }
-            // The supervisor is about to end it.
+            // The supervisor is about to end the session.
             Err(Failure::SessionOver(_)) => return session.ended().cancelled().await,
             Err(failure) => {
-                tracing::debug!(path = %shared.path, ?failure, "reads again");
+                tracing::debug!(path = %latest.path, ?failure, "reads again");
                 metrics::retried(Operation::FOLLOW);
                 Some(pause)
             }
         };
-        again |= wait(&mut armed, &mut link, look).await;
+        again |= tokio::select! {
+            biased;
+            () = reconnected(&mut link) => true,
+            _ = follower.changed(limit) => false,
+        };
     }
 }
 
 async fn read(
     session: &Session,
-    shared: &Shared,
-    armed: &mut Option<Armed>,
+    latest: &LatestCount,
+    follower: &mut NodeFollower,
     again: bool,
 ) -> Result<(), Failure> {
-    let path = shared.path.as_str();
     let client = session.client()?;
-    let room = if armed.is_none() { session.try_reserve_watch(path) } else { None };
-    let node = match room {
-        Some(room) => {
-            let (node, watch) = client.read_and_watch(path).await?;
-            *armed = Some(Armed { watch, _room: room });
-            node
-        }
-        None => client.read(path).await?,
-    };
-    // It has said in the log what is wrong.
-    let _ = shared.take((node.data, node.change), again);
+    let room =
+        if follower.is_watched() { None } else { session.try_reserve_watch(latest.path.as_str()) };
+    let node = follower.read(&client, room).await?;
+    // An error has been logged already.
+    let _ = latest.take(node.data, node.change, again);
     Ok(())
 }
 
-/// Waits until it is time to read again; whether that is for a reconnect.
-async fn wait(armed: &mut Option<Armed>, link: &mut LinkWatch, look: Option<Duration>) -> bool {
-    let looking = async {
-        match look {
-            Some(pause) => sleep(pause).await,
-            None => std::future::pending().await,
-        }
-    };
-    tokio::pin!(looking);
-    loop {
-        tokio::select! {
-            biased;
-            state = link.changed() => if state == LinkState::Connected { return true },
-            () = fired(armed) => {
-                *armed = None;
-                return false;
-            }
-            () = &mut looking => return false,
-        }
-    }
-}
-
-/// Resolves when the watch fires, if it is armed.
-async fn fired(armed: &mut Option<Armed>) {
-    // At the end of the session there is nothing to read.
-    if let Some(armed) = armed
-        && (&mut armed.watch).await != NodeEvent::SessionOver
-    {
-        return;
-    }
-    std::future::pending().await
+/// Waits until the client is connected again.
+async fn reconnected(link: &mut LinkWatch) {
+    while link.changed().await != LinkState::Connected {}
 }

@@ -1,4 +1,4 @@
-//! The requests behind a count: each is one try, in one session.
+//! The requests behind a count. Each function is one try, in one session.
 
 use std::sync::Arc;
 
@@ -7,35 +7,36 @@ use crate::client::{Acl, Change, Failed, Failure, Node};
 use crate::lock_path::LockPath;
 use crate::session::Session;
 
-/// How often the node, or one above it, is made again at once: an operator may delete it as fast as we make it.
-const MADE_AT_ONCE: usize = 3;
+/// The number of times that a missing node or parent is created again at once: an operator may delete it as fast as we
+/// create it.
+const CREATED_AT_ONCE: usize = 3;
 
-/// What a node has, and which change it was.
+/// The data of a node, and the change that wrote them.
 pub(super) type Found = (Vec<u8>, Change);
 
 fn found(node: Node) -> Found {
     (node.data, node.change)
 }
 
-/// The data of the node, which is made with `seed` if it is not there.
-pub(super) async fn read_or_make(
+/// Reads the node, which is created with `seed` if it does not exist.
+pub(super) async fn read_or_create(
     session: Arc<Session>,
     path: &LockPath,
     seed: [u8; 4],
     acls: &[Acl],
 ) -> Result<Found, Failed> {
-    for _ in 0..MADE_AT_ONCE {
-        // A client that may not create it may still use it.
+    for _ in 0..CREATED_AT_ONCE {
+        // Read first: a client that may not create the node may still use it.
         match read(&session, path).await {
             Err(Failed { failure: Failure::NoNode, .. }) => {}
             read => return read,
         }
-        let borrowed = session.borrow_client();
-        let borrowed = borrowed.map_err(|failure| Failed::at(path, "create", failure))?;
+        let borrowed =
+            session.borrow_client().map_err(|failure| Failed::at(path, "create", failure))?;
         let client = &borrowed.client;
         match client.create_persistent(path.as_str(), &seed, acls).await {
             Ok(change) => return Ok((seed.to_vec(), change)),
-            // Another client's seed came first.
+            // Another client created the node first.
             Err(Failure::NodeExists) => {}
             Err(Failure::NoNode) => {
                 if let Some(parent) = session.root().join(path).parent() {
@@ -54,7 +55,7 @@ async fn read(session: &Session, path: &LockPath) -> Result<Found, Failed> {
     found.await.map_err(|failure| Failed::at(path, "read", failure))
 }
 
-/// What the leader had when it was asked, or later; `None` if the node is gone.
+/// Reads the node as the leader has it at the time of the request, or later; `None` if the node does not exist.
 pub(super) async fn read_if_there(
     session: Arc<Session>,
     path: &LockPath,
@@ -68,15 +69,16 @@ pub(super) async fn read_if_there(
 async fn read_latest(session: Arc<Session>, path: &LockPath) -> Result<Found, Failed> {
     let latest = async {
         let borrowed = session.borrow_client()?;
-        // Both are sent before the first is awaited.
-        let (sync, read) = (borrowed.client.sync(), borrowed.client.read(path.as_str()));
+        // Both requests are sent before the first answer is awaited.
+        let sync = borrowed.client.sync();
+        let read = borrowed.client.read(path.as_str());
         sync.await?;
         read.await.map(found)
     };
     latest.await.map_err(|failure| Failed::at(path, "read", failure))
 }
 
-/// Writes, whatever is there.
+/// Writes over any version.
 pub(super) async fn set(
     session: Arc<Session>,
     path: &LockPath,
@@ -91,21 +93,21 @@ async fn write(
     value: i32,
     version: Option<i32>,
 ) -> Result<Change, Failure> {
-    // Without the client, which a caller could keep for as long as its future.
+    // The future must not keep the client, because a caller could keep the future.
     let data = value.to_be_bytes();
     let sent = session.client().map(|client| client.set_data(path.as_str(), &data, version));
     sent?.await
 }
 
-/// How a write over one version was answered.
+/// The outcome of a write over one version.
 #[derive(Debug)]
 pub(super) enum Swapped {
     Done(Change),
-    /// It is another version by now.
+    /// The node has another version by now.
     Stale,
 }
 
-/// Writes over `expected`; `unsure`: an earlier try may have.
+/// Writes over `expected`. With `unsure`, an earlier try may have written already.
 pub(super) async fn swap(
     session: Arc<Session>,
     path: &LockPath,
@@ -114,7 +116,7 @@ pub(super) async fn swap(
     unsure: bool,
 ) -> Result<Swapped, Failed> {
     let refused = match write(&session, path, value, Some(expected.version)).await {
-        // If an earlier try had written, the version would be another.
+        // If an earlier try had written, the version would be different.
         Ok(change) => return Ok(Swapped::Done(change)),
         Err(Failure::Refused(error)) if error.is_bad_version() => error,
         Err(failure) => return Err(Failed::at(path, "set", failure)),
@@ -125,9 +127,9 @@ pub(super) async fn swap(
     let (data, found) = read_latest(session, path).await?;
     match judge(expected, value, &data, found) {
         Verdict::Overtaken => Ok(Swapped::Stale),
-        // Trying again would not show it.
+        // Another try would not tell who wrote.
         Verdict::Unclear => Err(Failed::at(path, "set", Failure::Refused(refused))),
-        // The server that said so knows more than the one that we read from.
+        // The server that refused the write knows more than the one that we read from.
         Verdict::Unseen => Err(Failed::at(path, "set", Failure::Unknown(refused))),
     }
 }

@@ -1,4 +1,4 @@
-//! [`CountWatch`]: the values of a count, as they come.
+//! [`CountWatch`]: the values of a count, as they change.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,18 +8,19 @@ use std::task::{Context, Poll, ready};
 use futures_util::Stream;
 use tokio::sync::watch;
 
-use super::shared::Shared;
+use super::latest::LatestCount;
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::recipes::shared::waiting::Waiting;
 
-/// The values of a [`SharedCount`](super::SharedCount) as they come; from [`SharedCount::watch`](super::SharedCount::watch).
+/// Reports the values of a [`SharedCount`](super::SharedCount) as they change; from
+/// [`SharedCount::watch`](super::SharedCount::watch).
 ///
-/// Values coalesce: a slow watch gets the latest, not each. The same value may come again, when a client wrote it again or
-/// after a reconnect, at which the node is read again (as for Curator's listeners, CURATOR-311).
+/// Values coalesce: a slow watch gets the latest, not each. A watch may report the same value again, if a client wrote it
+/// again or after a reconnect, when the node is read again (as for Curator's listeners, CURATOR-311).
 ///
-/// It is a [`Stream`] of values, which ends where [`changed`](Self::changed) fails: when the `Curator` is closed, or
-/// its session was a client's own and is over.
+/// A watch is a [`Stream`] of values, which ends where [`changed`](Self::changed) fails: when the `Curator` is closed, or
+/// when its session belonged to a client of the user and has ended.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::interop::SharedCount;
@@ -35,46 +36,50 @@ use crate::recipes::shared::waiting::Waiting;
 pub struct CountWatch {
     /// Keeps the session open.
     _curator: Curator,
-    shared: Arc<Shared>,
-    /// As long as there is one, the node is followed.
+    latest: Arc<LatestCount>,
+    /// The node is followed as long as a receiver lives.
     values: watch::Receiver<i32>,
     waiting: Waiting<watch::Receiver<i32>, Result<i32, Error>>,
 }
 
 impl CountWatch {
-    pub(super) fn new(curator: &Curator, shared: &Arc<Shared>) -> Self {
-        let (_curator, shared, values) = (curator.clone(), shared.clone(), shared.subscribe());
-        Self { _curator, shared, values, waiting: Waiting::new() }
+    pub(super) fn new(curator: &Curator, latest: &Arc<LatestCount>) -> Self {
+        Self {
+            _curator: curator.clone(),
+            latest: latest.clone(),
+            values: latest.subscribe(),
+            waiting: Waiting::new(),
+        }
     }
 
-    /// The count, as far as it is known. [`changed`](Self::changed) then waits for the next.
+    /// Returns the latest known count. [`changed`](Self::changed) then waits for the next one.
     pub fn value(&mut self) -> i32 {
         self.waiting.forget();
         *self.values.borrow_and_update()
     }
 
-    /// Waits for the next value. The one that was there when the watch was made does not count.
+    /// Waits for the next value after the one at the time when the watch was created.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is missed by dropping the future.
+    /// Dropping the future misses no value.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) when there will be no session any more; values that were not returned before
-    /// come first.
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) when no further session will be opened. A value that was not returned
+    /// before comes first.
     pub async fn changed(&mut self) -> Result<i32, Error> {
         self.waiting.forget();
-        next(&mut self.values, &self.shared).await
+        next(&mut self.values, &self.latest).await
     }
 }
 
-async fn next(values: &mut watch::Receiver<i32>, shared: &Shared) -> Result<i32, Error> {
+async fn next(values: &mut watch::Receiver<i32>, latest: &LatestCount) -> Result<i32, Error> {
     tokio::select! {
         biased;
-        // The sender is there as long as `shared` is.
+        // The sender lives in `latest`.
         Ok(()) = values.changed() => Ok(*values.borrow_and_update()),
-        ended = shared.ended() => Err(ended),
+        ended = latest.ended() => Err(ended),
     }
 }
 
@@ -82,22 +87,22 @@ impl Stream for CountWatch {
     type Item = i32;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<i32>> {
-        let Self { shared, values, waiting, .. } = &mut *self;
-        let told = ready!(waiting.poll(values, context, |mut values| {
-            let shared = shared.clone();
+        let Self { latest, values, waiting, .. } = &mut *self;
+        let value = ready!(waiting.poll(values, context, |mut values| {
+            let latest = latest.clone();
             async move {
-                let told = next(&mut values, &shared).await;
-                (values, told)
+                let value = next(&mut values, &latest).await;
+                (values, value)
             }
         }));
-        Poll::Ready(told.ok())
+        Poll::Ready(value.ok())
     }
 }
 
 impl fmt::Debug for CountWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CountWatch")
-            .field("path", &self.shared.path.as_str())
+            .field("path", &self.latest.path.as_str())
             .field("value", &*self.values.borrow())
             .finish_non_exhaustive()
     }

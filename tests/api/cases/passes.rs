@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use zookeeper_recipes::{
     Attempt, Curator, Error, ErrorKind, Guard, Hold, InterProcessMultiLock, InterProcessMutex,
-    Lock, Once, Released,
+    Lock, OnceOutcome, Released,
 };
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
@@ -173,7 +173,7 @@ async fn leads(curator: Curator, state: Arc<State>) -> Result<(), Error> {
     let run = curator.leader_selector("/leader")?.auto_requeue().run(async move |term| {
         state.start().await.is_ok() && term.is_held()
     });
-    if let Some(Err(ended)) = run.next().await {
+    if let Some(Err(ended)) = run.next_report().await {
         println!("{} {:?}", ended.error, ended.value);
     }
     run.close().await?;
@@ -185,8 +185,8 @@ async fn leads(curator: Curator, state: Arc<State>) -> Result<(), Error> {
 
 async fn once(curator: Curator) -> Result<Option<u64>, AppError> {
     match curator.once("/jobs/nightly", "2026-11-24")?.run(async |hold| bill(&hold).await).await? {
-        Once::Ran(rows) => Ok(Some(rows)),
-        Once::AlreadyDone { by, at, .. } => {
+        OnceOutcome::Ran(rows) => Ok(Some(rows)),
+        OnceOutcome::AlreadyDone { by, at, .. } => {
             println!("{by} {at:?}");
             Ok(None)
         }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::{Curator, Error, Hold, InterProcessMutex, InterProcessSemaphore};
+use zookeeper_recipes::{Curator, Error, Hold, InterProcessMutex, InterProcessSemaphoreV2};
 
-async fn nothing_is_locked(mutex: InterProcessMutex, semaphore: InterProcessSemaphore) -> Result<(), Error> {
+async fn nothing_is_locked(mutex: InterProcessMutex, semaphore: InterProcessSemaphoreV2) -> Result<(), Error> {
     mutex.acquire().await?; //~ unused_must_use
     mutex.try_acquire().await?; //~ unused_must_use
     mutex.acquire_timeout(Duration::from_secs(1)).await?; //~ unused_must_use

@@ -11,7 +11,7 @@ use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::zookeeper_client::Error;
 use zookeeper_recipes::{
     Curator, CuratorBuilder, Error as LockError, Guard, Guards, InterProcessMutex,
-    InterProcessOnce, InterProcessReadWriteLock, InterProcessSemaphore, WriteGuard,
+    InterProcessOnce, InterProcessReadWriteLock, InterProcessSemaphoreV2, WriteGuard,
 };
 use zookeeper_recipes_dev::{
     Admin, Fault, Link, SHORT, Servers, Testbed, children, eventually, is_real, within,
@@ -156,7 +156,7 @@ impl FaultFixture {
     }
 
     /// From now on the path has leases.
-    pub(crate) fn semaphore(&self, limit: usize) -> InterProcessSemaphore {
+    pub(crate) fn semaphore(&self, limit: usize) -> InterProcessSemaphoreV2 {
         self.recipe.set(Recipe::Semaphore(limit));
         semaphore(&self.curator, &self.path, limit)
     }
@@ -308,7 +308,7 @@ fn read_write(curator: &Curator, path: &str) -> InterProcessReadWriteLock {
     curator.read_write_lock(path).unwrap()
 }
 
-fn semaphore(curator: &Curator, path: &str, limit: usize) -> InterProcessSemaphore {
+fn semaphore(curator: &Curator, path: &str, limit: usize) -> InterProcessSemaphoreV2 {
     curator.semaphore(path, limit).unwrap()
 }
 

@@ -125,7 +125,7 @@ async fn begins(run: &LeaderRun<()>, led: &mut UnboundedReceiver<Hold>) -> Resul
     tokio::select! {
         biased;
         Some(leadership) = led.recv() => Ok(leadership),
-        report = run.next() => match report {
+        report = run.next_report() => match report {
             Some(Err(ended)) => Err(ended.error.into()),
             _ => Err("a term that did not begin is over".into()),
         },

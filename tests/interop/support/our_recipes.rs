@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use zookeeper_recipes::interop::ContenderFilter;
 use zookeeper_recipes::{
     Curator, Guard as One, Guards, Hold, InterProcessMultiLock, InterProcessMutex,
-    InterProcessReadWriteLock, InterProcessSemaphore, WriteGuard,
+    InterProcessReadWriteLock, InterProcessSemaphoreV2, WriteGuard,
 };
 use zookeeper_recipes_dev::acquired;
 
@@ -22,7 +22,7 @@ pub(crate) enum Lock {
     Mutex(InterProcessMutex),
     Read(InterProcessReadWriteLock),
     Write(InterProcessReadWriteLock),
-    Semaphore(InterProcessSemaphore),
+    Semaphore(InterProcessSemaphoreV2),
     Multi(InterProcessMultiLock),
     Leader(Leading),
 }

@@ -16,7 +16,7 @@ use zookeeper_recipes::leader::{
 use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
 use zookeeper_recipes::{
     Attempt, Curator, CuratorBuilder, Error, ErrorKind, Fenced, FencingToken, Guard, Guards, Hold,
-    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore,
+    InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2,
     Lock, Loss, Participant, Released, WriteGuard,
 };
 use zookeeper_testkit::{Fault, FaultProxy, TestEnsemble, TestServer};
@@ -31,7 +31,7 @@ fn types_can_be_sent_shared_and_printed() {
     error::<Loss>();
     error::<TermError<()>>();
     sync::<(Curator, CuratorBuilder, ConnectionState, RetryPolicy, Owner, Released, LossPolicy)>();
-    sync::<(InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphore)>();
+    sync::<(InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2)>();
     sync::<(InterProcessMultiLock, Arc<dyn Lock>, Guard, WriteGuard, Guards, Hold, Fenced)>();
     sync::<(Attempt, Attempt<Guards>, ErrorKind, FencingToken, Participant, Revoker)>();
     sync::<(LeaderLatch, LeaderSelector, LeaderRun<()>, LeaderObserver)>();

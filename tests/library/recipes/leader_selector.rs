@@ -174,11 +174,11 @@ async fn reports_are_kept_until_they_are_read() {
     drop(within("the terms", all).await.unwrap());
     for term in TERMS - 63..=TERMS {
         // A dropped future takes no report along.
-        drop(run.next());
-        let report = within("a report", run.next()).await.unwrap();
+        drop(run.next_report());
+        let report = within("a report", run.next_report()).await.unwrap();
         assert_eq!(report.unwrap(), term);
     }
-    let none = timeout(Duration::from_millis(50), run.next()).await;
+    let none = timeout(Duration::from_millis(50), run.next_report()).await;
     assert!(none.is_err(), "{none:?}");
 }
 
@@ -196,8 +196,8 @@ async fn reports_outlive_the_close() {
     for expected in [Ended::Told, Ended::Told, Ended::Told, Ended::SteppedDown] {
         assert_eq!(led.report().await.unwrap(), expected);
     }
-    assert!(within("no report", led.run.next()).await.is_none());
-    assert!(within("nor later", led.run.next()).await.is_none());
+    assert!(within("no report", led.run.next_report()).await.is_none());
+    assert!(within("nor later", led.run.next_report()).await.is_none());
 }
 
 /// Long enough for a test to see a leader that comes before its time.
@@ -221,12 +221,12 @@ async fn a_body_that_panics_is_a_term_that_ended() {
     };
     let run = testbed.selector(&curator).auto_requeue().run(body);
     for message in ["a text", "while it is made: term 2", "no text"] {
-        let error = within("a report", run.next()).await.unwrap().unwrap_err().error;
+        let error = within("a report", run.next_report()).await.unwrap().unwrap_err().error;
         let expected = (ErrorKind::BodyPanicked, Some(&*testbed.path), None);
         assert_eq!((error.kind(), error.path(), error.loss()), expected);
         assert!(error.to_string().ends_with(&format!("panicked: {message}")), "{error}");
     }
-    assert!(within("a report", run.next()).await.unwrap().unwrap().value() > 0);
+    assert!(within("a report", run.next_report()).await.unwrap().unwrap().value() > 0);
     within("the end of a run", run.close()).await.unwrap();
     testbed.children_are(0).await;
 }
@@ -277,7 +277,7 @@ async fn the_place_goes_when_the_body_has_ended_and_not_before() {
         assert!(second.leadership.fencing_token() > leadership.fencing_token());
         if let Some((run, asking)) = run {
             within("the end", asking).await.unwrap();
-            let report = within("a report", run.next()).await.unwrap();
+            let report = within("a report", run.next_report()).await.unwrap();
             match ignores {
                 true => assert_eq!(failed(report), (ErrorKind::BodyDropped, None, None), "{way}"),
                 false => assert_eq!(report.unwrap(), Ended::Told, "{way}"),
@@ -338,9 +338,9 @@ async fn a_body_that_closes_its_own_run_does_not_hang() {
     });
     let run = Arc::new(run);
     send.send_replace(Some(run.clone()));
-    let report = within("a report", run.next()).await.unwrap();
+    let report = within("a report", run.next_report()).await.unwrap();
     assert_eq!(failed(report), (ErrorKind::BodyDropped, None, None));
-    assert!(within("no report", run.next()).await.is_none());
+    assert!(within("no report", run.next_report()).await.is_none());
     testbed.children_are(0).await;
 }
 
@@ -369,7 +369,7 @@ mod real {
         assert_eq!(testbed.children().await.len(), 2);
         go.send(()).unwrap();
         next.leads().await;
-        if let Err(ended) = within("a report", run.next()).await.unwrap() {
+        if let Err(ended) = within("a report", run.next_report()).await.unwrap() {
             assert_eq!(failed(Err(ended)), (ErrorKind::BodyDropped, None, None));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use zookeeper_recipes::Once;
+use zookeeper_recipes::OnceOutcome;
 
 use crate::prelude::*;
 
@@ -34,7 +34,7 @@ async fn each_of_two_hundred_keys_runs_on_one_of_two_machines() {
         for machine in machines.collect::<Vec<_>>() {
             let limit = MILLISECOND * (2 * hour);
             let once = tokio::time::timeout(limit, machine).await.unwrap().unwrap().unwrap();
-            ran += usize::from(matches!(once, Once::Ran(())));
+            ran += usize::from(matches!(once, OnceOutcome::Ran(())));
         }
         assert_eq!((ran, bodies.load(Ordering::Relaxed)), (1, 1), "day {key}");
     }
@@ -44,11 +44,11 @@ async fn each_of_two_hundred_keys_runs_on_one_of_two_machines() {
 async fn a_record_says_who_ran_it_and_when() {
     let (testbed, curator) = Testbed::with_curator().await;
     let named = |name: &str| curator.with_identity(name).once(&testbed.path, "2026/11").unwrap();
-    assert_eq!(named("a").run(async |_| Ok::<_, Error>(7)).await.unwrap(), Once::Ran(7));
+    assert_eq!(named("a").run(async |_| Ok::<_, Error>(7)).await.unwrap(), OnceOutcome::Ran(7));
     let record = format!("{}/done/2026%2F11", testbed.path);
     let (_, stat) = testbed.admin.get_data(&record).await.unwrap();
     let later = named("b").run(async |_| -> Result<(), Error> { unreachable!() }).await.unwrap();
-    let Once::AlreadyDone { by, at, .. } = later else { panic!("{later:?}") };
+    let OnceOutcome::AlreadyDone { by, at, .. } = later else { panic!("{later:?}") };
     assert_eq!(by, "a");
     let since = at.duration_since(std::time::UNIX_EPOCH).unwrap();
     assert_eq!(i128::from(stat.ctime), i128::try_from(since.as_millis()).unwrap());
@@ -63,7 +63,7 @@ async fn the_oldest_keys_beyond_those_that_are_kept_are_removed() {
     for key in ["d", "a", "c", "b"] {
         let job = curator.once(&testbed.path, key).unwrap().with_kept_keys(2);
         let once = job.run(async |_| Ok::<_, Error>(())).await.unwrap();
-        assert_eq!(once, Once::Ran(()));
+        assert_eq!(once, OnceOutcome::Ran(()));
     }
     let mut kept = testbed.admin.list_children(&format!("{}/done", testbed.path)).await.unwrap();
     kept.sort();
@@ -87,7 +87,7 @@ async fn a_run_without_success_is_an_error_and_the_next_runs() {
         curator.mutex("").map(drop)
     });
     fails(within("the body's own error", failed).await, ErrorKind::InvalidInput);
-    assert_eq!(job.run(async |_| Ok::<_, Error>(())).await.unwrap(), Once::Ran(()));
+    assert_eq!(job.run(async |_| Ok::<_, Error>(())).await.unwrap(), OnceOutcome::Ran(()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -102,8 +102,8 @@ async fn count(testbed: &Testbed, curator: &Curator, seed: i32) -> SharedCount {
     SharedCount::start(curator, &format!("{}-limit", testbed.path), seed).await.expect("a count")
 }
 
-fn semaphore(testbed: &Testbed, curator: &Curator, count: &SharedCount) -> InterProcessSemaphore {
-    InterProcessSemaphore::with_shared_count(curator, &testbed.path, count).expect("a semaphore")
+fn semaphore(testbed: &Testbed, curator: &Curator, count: &SharedCount) -> InterProcessSemaphoreV2 {
+    InterProcessSemaphoreV2::with_shared_count(curator, &testbed.path, count).expect("a semaphore")
 }
 
 /// Curator's `TestInterProcessSemaphore#testThreadedLeaseIncrease`, CURATOR-75. While it is zero or less nobody gets one.
@@ -169,7 +169,7 @@ async fn more_than_there_are_is_an_error_when_asked_and_while_waiting() {
     held.release().await.unwrap();
 }
 
-fn tries(semaphore: &InterProcessSemaphore, count: usize) -> Asks<Attempt<Guards>> {
+fn tries(semaphore: &InterProcessSemaphoreV2, count: usize) -> Asks<Attempt<Guards>> {
     let semaphore = semaphore.clone();
     spawned(async move { semaphore.try_acquire_many(count).await })
 }

@@ -18,7 +18,7 @@ async fn testbed() -> Testbed {
 }
 
 /// A client, and its semaphore.
-async fn client_and_semaphore(testbed: &Testbed) -> (CountedClient, InterProcessSemaphore) {
+async fn client_and_semaphore(testbed: &Testbed) -> (CountedClient, InterProcessSemaphoreV2) {
     let client = CountedClient::new(testbed).await;
     let semaphore = client.curator.semaphore(&testbed.path, LIMIT).unwrap();
     client.proxy.clear_log();
@@ -28,7 +28,7 @@ async fn client_and_semaphore(testbed: &Testbed) -> (CountedClient, InterProcess
 /// So many leases, and what it took to have them; the lock beside them is given back.
 async fn acquired(
     client: &CountedClient,
-    semaphore: &InterProcessSemaphore,
+    semaphore: &InterProcessSemaphoreV2,
     count: usize,
 ) -> (Guards, Vec<Operation>) {
     let leases = within("the leases", semaphore.acquire_many(count)).await.unwrap();

@@ -51,7 +51,7 @@ impl Contender {
                 });
                 tokio::select! {
                     Some(hold) = began.recv() => Ok(Held::Selector(hold, run)),
-                    ended = run.next() => Err(ended.expect("a report").unwrap_err().error),
+                    ended = run.next_report() => Err(ended.expect("a report").unwrap_err().error),
                 }
             }
         }

@@ -14,13 +14,13 @@ pub(crate) fn spawned<T: Send + 'static>(
 }
 
 /// Asks for a lease in a task of its own.
-pub(crate) fn asks(semaphore: &InterProcessSemaphore) -> Asks<Guard> {
+pub(crate) fn asks(semaphore: &InterProcessSemaphoreV2) -> Asks<Guard> {
     let semaphore = semaphore.clone();
     spawned(async move { semaphore.acquire().await })
 }
 
 /// Asks for several.
-pub(crate) fn asks_for(semaphore: &InterProcessSemaphore, count: usize) -> Asks<Guards> {
+pub(crate) fn asks_for(semaphore: &InterProcessSemaphoreV2, count: usize) -> Asks<Guards> {
     let semaphore = semaphore.clone();
     spawned(async move { semaphore.acquire_many(count).await })
 }

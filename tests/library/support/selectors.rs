@@ -93,7 +93,7 @@ impl Led {
 
     /// Waits for the report of the next term.
     pub(crate) async fn report(&self) -> Report {
-        within("a report", self.run.next()).await.expect("a run that is not closed")
+        within("a report", self.run.next_report()).await.expect("a run that is not closed")
     }
 
     /// Waits until this candidate leads, and until one of another client is queued behind it.

@@ -8,7 +8,7 @@ use tools::{Failure, now};
 use zookeeper_recipes::leader::LeaderSelector;
 use zookeeper_recipes::{
     Curator, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphore,
+    InterProcessSemaphoreV2,
 };
 
 use crate::bench_server::SESSION_TIMEOUT;
@@ -92,7 +92,7 @@ enum Lock {
     Read(InterProcessReadWriteLock),
     Write(InterProcessReadWriteLock),
     ReadWrite(InterProcessReadWriteLock, AtomicUsize),
-    Semaphore(InterProcessSemaphore),
+    Semaphore(InterProcessSemaphoreV2),
     Multi(InterProcessMultiLock),
     /// A new latch for each cycle: one that was closed is done.
     Latch(Curator, String),

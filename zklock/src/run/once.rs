@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use zookeeper_recipes::{Attempt, Error, Hold, Once};
+use zookeeper_recipes::{Attempt, Error, Hold, OnceOutcome};
 
 use super::{Ending, Wait, until};
 use crate::connection::is_connected;
@@ -17,7 +17,7 @@ use crate::text;
 /// continues if the hold is lost and the library drops the body.
 struct Run {
     /// The only task. Its error is `None` if the command failed.
-    task: JoinSet<Result<Attempt<Once<()>>, Option<Error>>>,
+    task: JoinSet<Result<Attempt<OnceOutcome<()>>, Option<Error>>>,
     hold: oneshot::Receiver<Hold>,
     succeeded: oneshot::Sender<()>,
 }
@@ -99,7 +99,7 @@ impl Wait<'_> {
             }
         };
         match ended {
-            Some(Ok(Ok(Attempt::Acquired(Once::AlreadyDone { by, at, .. })))) => {
+            Some(Ok(Ok(Attempt::Acquired(OnceOutcome::AlreadyDone { by, at, .. })))) => {
                 Ok(Attempt::Acquired(Begun::Done { by, at }))
             }
             Some(Ok(Ok(Attempt::Busy))) => Ok(Attempt::Busy),

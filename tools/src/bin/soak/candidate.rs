@@ -131,7 +131,7 @@ impl Run {
             tokio::select! {
                 biased;
                 Some(term) = self.begun.recv() => return Ok(term),
-                report = self.run.next() => match report {
+                report = self.run.next_report() => match report {
                     None => return Err("closed".to_owned()),
                     Some(Err(ended)) if !OF_A_TERM.contains(&ended.error.kind()) => {
                         return Err(ended.to_string());
@@ -151,7 +151,7 @@ impl Led {
         let mut outcome = "lost".to_owned();
         if let Candidate::Run(run) = &self.candidate {
             _ = self.end.take().map(|end| end.send(panics));
-            outcome = match run.run.next().await {
+            outcome = match run.run.next_report().await {
                 Some(Ok(())) => "the body has ended".to_owned(),
                 Some(Err(error)) => error.to_string(),
                 None => "closed".to_owned(),

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 use tools::Result;
 use zookeeper_recipes::{
-    Curator, Guard, Guards, InterProcessReadWriteLock, InterProcessSemaphore, Lock, WriteGuard,
+    Curator, Guard, Guards, InterProcessReadWriteLock, InterProcessSemaphoreV2, Lock, WriteGuard,
 };
 
 use crate::candidate::{Candidate, Led, Manner};
@@ -21,8 +21,8 @@ const RETENTION: Duration = Duration::from_secs(5);
 
 pub(crate) enum Locks {
     Mutex(Arc<dyn Lock>),
-    ReadWrite(InterProcessReadWriteLock),
-    Semaphore(Arc<InterProcessSemaphore>),
+    ReadWrite(Box<InterProcessReadWriteLock>),
+    Semaphore(Arc<InterProcessSemaphoreV2>),
     Leader(Candidates),
 }
 
@@ -31,7 +31,7 @@ impl Locks {
         let retention = if settings.retains { RETENTION } else { Duration::ZERO };
         Ok(match settings.recipe {
             Recipe::Mutex => Self::Mutex(curator.mutex(LOCK)?.with_retention(retention).into()),
-            Recipe::Rw => Self::ReadWrite(curator.read_write_lock(LOCK)?),
+            Recipe::Rw => Self::ReadWrite(Box::new(curator.read_write_lock(LOCK)?)),
             Recipe::Semaphore => Self::Semaphore(Arc::new(curator.semaphore(LOCK, LIMIT)?)),
             Recipe::Leader => Self::Leader(Candidates::of(settings.seed)),
         })
@@ -105,7 +105,7 @@ impl Hand<'_> {
         tokio::try_join!(write, read).map(|_| ())
     }
 
-    async fn several(&mut self, semaphore: &InterProcessSemaphore, count: usize) -> Result<()> {
+    async fn several(&mut self, semaphore: &InterProcessSemaphoreV2, count: usize) -> Result<()> {
         let limit = self.limit();
         let how = self.rng.u8(..100);
         self.log.now(What::Asks { how: format!("{count}: {}", way(how)) })?;

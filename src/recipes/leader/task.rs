@@ -1,4 +1,5 @@
-//! The task of a [run](super::run): contends, runs the body while it leads, gives the place up, and begins again.
+//! [`SelectorTask`]: the task of a [run](super::handle). It contends, runs the body while it leads, gives the place up, and
+//! begins again.
 
 use std::any::Any;
 use std::future::Future;
@@ -10,83 +11,92 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::candidate::{Candidate, Driving, Phase, Stopped};
-use super::run::Reports;
-use super::term::TermError;
+use super::candidate::{Candidate, Stopped};
+use super::handle::{Reports, TermError};
+use super::state::{CloseOnDrop, Phase};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Released};
 use crate::recipes::shared::hold::Hold;
 use crate::session::NoSession;
 use crate::session::retry::Retry;
 
-pub(super) struct Driver<T, F> {
+pub(super) struct SelectorTask<T, F> {
     pub(super) candidate: Candidate,
     pub(super) grace: Duration,
     pub(super) auto_requeue: bool,
     pub(super) body: F,
     pub(super) reports: Arc<Reports<T>>,
-    pub(super) driving: Driving,
+    pub(super) state: CloseOnDrop,
+}
+
+/// A term that ended, or that could not begin.
+struct Term<T> {
+    report: Result<T, TermError<T>>,
+    released: Result<Released, Error>,
+    /// True if a pause is due before the next term.
+    failed: bool,
 }
 
 /// Longest pause before a run that fails repeatedly is a candidate again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How many reports are kept for a caller that does not ask for them.
+/// The number of reports that are kept for a caller that does not ask for them.
 const REPORTS: usize = 64;
 
-impl<T, F, Fut> Driver<T, F>
+impl<T, F, Fut> SelectorTask<T, F>
 where
     T: Send + 'static,
     F: FnOnce(Hold) -> Fut + Clone + Send + 'static,
     Fut: Future<Output = T> + Send + 'static,
 {
     pub(super) async fn run(mut self) {
-        let shared = self.driving.0.clone();
+        let state = self.state.0.clone();
         let connection = self.candidate.recipe.curator.connection().clone();
-        let mut troubles = None;
+        let mut failing = None;
         loop {
             let began = BootInstant::now();
-            let (report, released, failed) = match self.term().await {
-                Ok((report, released)) => {
-                    let panicked =
-                        |ended: &TermError<T>| ended.error.kind() == ErrorKind::BodyPanicked;
-                    let failed = report.as_ref().is_err_and(panicked);
-                    (report, released, failed)
-                }
-                Err(Stopped::Closed(released)) => return shared.came_to(released),
+            let term = match self.term().await {
+                Ok(term) => term,
+                Err(Stopped::Closed(released)) => return state.set_outcome(released),
                 Err(Stopped::Failed(error)) => {
-                    tracing::warn!(path = shared.path, %error, "does not come to lead");
-                    (Err(error.into()), Ok(Released::Confirmed), true)
+                    tracing::warn!(path = state.path, %error, "does not come to lead");
+                    Term {
+                        report: Err(error.into()),
+                        released: Ok(Released::Confirmed),
+                        failed: true,
+                    }
                 }
             };
-            // A run that took part for so long has a new trouble, not more of the old one.
+            let Term { report, released, failed } = term;
+            // After more than a session timeout without a failure, the retry policy starts again.
             if !failed || began.elapsed() > connection.settings.session_timeout {
-                troubles = None;
+                failing = None;
             }
-            let pause = if failed { self.next_pause(&mut troubles) } else { Duration::ZERO };
-            let over = matches!(connection.current_session(), Err(NoSession::Closed(_)));
-            let last = (failed && over) || self.reports.once.load(Ordering::Relaxed);
-            if last || shared.close.is_cancelled() {
+            let pause = if failed { self.next_pause(&mut failing) } else { Duration::ZERO };
+            let ended = matches!(connection.current_session(), Err(NoSession::Closed(_)));
+            let is_last =
+                (failed && ended) || self.reports.close_after_first.load(Ordering::Relaxed);
+            if is_last || state.close.is_cancelled() {
                 self.report(report, Phase::Closed);
-                return shared.came_to(released);
+                return state.set_outcome(released);
             }
-            // A loss has been reported. A release that is not confirmed is for the caller that closes.
+            // A loss has been reported. A release that is not confirmed is reported to the caller that closes.
             let released = match released {
                 Err(error) if error.kind() == ErrorKind::Lost => Ok(Released::Confirmed),
                 released => released,
             };
-            let mut phase = shared.phase.subscribe();
-            self.report(report, if self.auto_requeue { Phase::Candidate } else { Phase::Between });
+            let mut phase = state.phase.subscribe();
+            self.report(report, if self.auto_requeue { Phase::Candidate } else { Phase::Idle });
             let again = async {
                 if self.auto_requeue {
                     connection.pause(pause).await;
                 } else {
-                    let _ = phase.wait_for(|phase| !matches!(phase, Phase::Between)).await;
+                    let _ = phase.wait_for(|phase| !matches!(phase, Phase::Idle)).await;
                 }
             };
             tokio::select! {
                 biased;
-                () = shared.close.cancelled() => return shared.came_to(released),
+                () = state.close.cancelled() => return state.set_outcome(released),
                 () = again => {}
                 // The next term reports it.
                 () = connection.ended() => {}
@@ -94,63 +104,67 @@ where
         }
     }
 
-    /// By the retry policy, and when that is used up the longest: a run that queues again by itself never stops.
-    fn next_pause(&self, troubles: &mut Option<(BootInstant, Retry)>) -> Duration {
-        let begin = || (BootInstant::now(), self.candidate.recipe.retry.start());
-        let (since, retry) = troubles.get_or_insert_with(begin);
+    /// The next pause of the retry policy, then the longest pause, because a run that queues again by itself never gives up.
+    fn next_pause(&self, failing: &mut Option<(BootInstant, Retry)>) -> Duration {
+        let (since, retry) = failing
+            .get_or_insert_with(|| (BootInstant::now(), self.candidate.recipe.retry.start()));
         retry.next_pause(since.elapsed()).unwrap_or(LONGEST_PAUSE)
     }
 
-    /// Reports how a term ended, and enters the next phase in the same moment: a caller that has the report finds that phase.
+    /// Reports how a term ended and enters the next phase, in one step: a caller that has the report sees that phase.
     fn report(&self, report: Result<T, TermError<T>>, next: Phase) {
-        let (shared, mut forgotten) = (&self.driving.0, None);
-        shared.phase.send_modify(|phase| {
+        let state = &self.state.0;
+        let mut dropped = None;
+        state.phase.send_modify(|phase| {
             let mut reports = self.reports.kept.lock();
             reports.push_back(report);
             if reports.len() > REPORTS {
-                forgotten = reports.pop_front();
+                dropped = reports.pop_front();
             }
             *phase = next;
         });
-        if forgotten.is_some() {
-            tracing::debug!(path = shared.path, "a report was not asked for, and is forgotten");
+        if dropped.is_some() {
+            tracing::debug!(path = state.path, "a report was not asked for, and is forgotten");
         }
     }
 
-    /// Contends, leads, and gives the place up. Returns the outcome of the release as well.
-    async fn term(
-        &mut self,
-    ) -> Result<(Result<T, TermError<T>>, Result<Released, Error>), Stopped> {
-        let (shared, candidate) = (&self.driving.0, &self.candidate);
+    /// Contends, leads, and gives the place up.
+    async fn term(&mut self) -> Result<Term<T>, Stopped> {
+        let state = &self.state.0;
+        let candidate = &self.candidate;
         let connection = candidate.recipe.curator.connection();
         let mut lost = None;
         let (hold, leadership, working) = loop {
-            let hold = candidate.contend(lost, &shared.close).await?;
+            let hold = candidate.contend(lost, &state.close).await?;
             let leadership = candidate.leadership(&hold);
-            // Before it is asked whether it holds: the close of the session waits for this.
+            // Before the check whether the leadership is held: the close of the session waits for this.
             let working = connection.working();
             if leadership.is_held() {
                 break (hold, leadership, working);
             }
-            // The hold was lost on the way here: the body must not begin.
+            // The hold was lost before this task saw it, so the body must not begin.
             lost = Some(hold);
         };
-        tracing::info!(path = shared.path, node = leadership.node(), "leads");
-        shared.enter(Phase::Leader(leadership.view()));
-        let (stop, body) = (leadership.stop().clone(), self.body.clone());
-        // Within the task, where a panic of the function itself is caught as well.
+        tracing::info!(path = state.path, node = leadership.node(), "leads");
+        state.enter(Phase::Leader(leadership.view()));
+        let stop = leadership.stop().clone();
+        let body = self.body.clone();
+        // The body is called within the task, so that a panic of the call itself is caught as well.
         let running = connection.spawn(async move { body(leadership).await });
-        let ended = ended(running, &stop, &shared.close, self.grace).await;
-        // The release ends the hold as it is called, and tells how that had ended before.
+        let ended = ended(running, &stop, &state.close, self.grace).await;
+        // The release ends the hold as it is called, and reports how the hold had ended before.
         let released = hold.release().await;
         drop(working);
-        tracing::info!(path = shared.path, "leads no more");
+        tracing::info!(path = state.path, "leads no more");
         let lost = released.as_ref().err().filter(|error| error.kind() == ErrorKind::Lost);
-        Ok((report(ended, lost, &shared.path), released))
+        let report = report(ended, lost, &state.path);
+        let failed =
+            report.as_ref().is_err_and(|ended| ended.error.kind() == ErrorKind::BodyPanicked);
+        Ok(Term { report, released, failed })
     }
 }
 
-/// Waits until the body has ended, and drops it if it does not end in time.
+/// Waits until the body has ended. A body that does not end in time is dropped.
 async fn ended<T>(
     mut running: JoinHandle<T>,
     stop: &CancellationToken,
@@ -167,7 +181,7 @@ async fn ended<T>(
         return joined;
     }
     running.abort();
-    // It is dropped where it awaits; before, it may not have ended.
+    // The body is dropped at its next `await`. Until then it may still run.
     running.await
 }
 

@@ -1,12 +1,14 @@
-//! [`InterProcessSemaphore`]: so many holders among all processes.
+//! [`InterProcessSemaphoreV2`]: up to N holders among all processes.
+
+mod permits;
 
 use std::future::Future;
 use std::time::Duration;
 
+use self::permits::Permits;
 use super::shared::attempt::Attempt;
 use super::shared::guards::Guards;
 use super::shared::hold::{Guard, Hold};
-use super::shared::leasing::Leasing;
 use super::shared::lock::impl_lock;
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
@@ -16,17 +18,17 @@ use crate::error::Error;
 use crate::metrics;
 use crate::queue::Limit;
 
-/// Lets at most N holders in at a time, among all processes. All processes that use a path must agree on N.
+/// A fair lock across processes for at most N holders at a time. All processes that use a path must agree on N.
 ///
-/// It has the znodes of Apache Curator's `InterProcessSemaphoreV2`, not those of its older `InterProcessSemaphore`. With a
-/// limit of one it is Curator's `InterProcessSemaphoreMutex`.
+/// The znodes are those of Apache Curator's class of this name, not those of Curator's older `InterProcessSemaphore`. With a
+/// limit of one, a semaphore is Curator's `InterProcessSemaphoreMutex`.
 ///
-/// * **Fair**: first come, first served, however many leases each asks for.
+/// * **Fair**: first come, first served, however many leases each caller asks for.
 /// * **All or nothing**: a caller that asks for several leases gets all of them together, so two such callers never wait
-///   for each other. Curator takes one lease after the other, which can deadlock, also with a Rust caller. In a mixed
+///   for each other. Curator takes one lease after the other, which can deadlock, even with a Rust caller. In a mixed
 ///   fleet let only Rust processes ask for several.
-/// * **A lease is a [`Guard`]** like any other: it can be lost, and has a token. Tokens of leases tell a younger from an
-///   older one; several are good at a time.
+/// * **A lease is a [`Guard`]** like that of any other lock: it can be lost, and has a token. A younger lease has a larger token,
+///   but several tokens are valid at a time.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Curator, Error};
@@ -38,16 +40,15 @@ use crate::queue::Limit;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is held until `acquire` or `run`"]
-#[doc(alias = "InterProcessSemaphoreV2")]
 #[doc(alias = "InterProcessSemaphoreMutex")]
-pub struct InterProcessSemaphore {
-    leasing: Leasing,
+pub struct InterProcessSemaphoreV2 {
+    permits: Permits,
 }
 
-impl_lock!(InterProcessSemaphore);
+impl_lock!(InterProcessSemaphoreV2);
 
 impl Curator {
-    /// A semaphore with `limit` leases at `path`, under the namespace, with the options of this handle.
+    /// Returns a semaphore with `limit` leases at `path`, under the namespace, with the options of this handle.
     ///
     /// # Errors
     ///
@@ -56,12 +57,12 @@ impl Curator {
         &self,
         path: impl AsRef<str>,
         limit: usize,
-    ) -> Result<InterProcessSemaphore, Error> {
+    ) -> Result<InterProcessSemaphoreV2, Error> {
         let path = path.as_ref();
         let recipe = Recipe::new(self, path, metrics::Recipe::SEMAPHORE)?;
         match i32::try_from(limit) {
             Ok(limit @ 1..) => {
-                Ok(InterProcessSemaphore { leasing: Leasing::new(recipe, Limit::fixed(limit)) })
+                Ok(InterProcessSemaphoreV2 { permits: Permits::new(recipe, Limit::fixed(limit)) })
             }
             _ => {
                 let value = format_args!("{limit} for {path}");
@@ -72,13 +73,13 @@ impl Curator {
     }
 }
 
-impl InterProcessSemaphore {
-    /// A semaphore at `path` with as many leases as `limit` says, now and whenever it changes: a smaller limit takes
-    /// no lease away, a greater one wakes waiters. While it is zero or less, callers wait. A caller that asks for several
-    /// gets [`InvalidInput`](crate::ErrorKind::InvalidInput) when there are fewer, also while it waits.
+impl InterProcessSemaphoreV2 {
+    /// Returns a semaphore at `path` whose number of leases follows a shared count. A smaller limit takes no lease away, a greater
+    /// one wakes waiters. While the limit is zero or negative, callers wait. A caller that asks for more leases than the limit,
+    /// or than a new limit while it waits, gets [`InvalidInput`](crate::ErrorKind::InvalidInput).
     ///
-    /// What is known of the count here counts: see [`SharedCount`] for how late that may be. When it cannot be read any
-    /// more, the last value stays.
+    /// The limit is the value that this process knows: see [`SharedCount`] for how late that may be. If the count can no longer
+    /// be read, the last value stays.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl InterProcessSemaphore {
         limit: &SharedCount,
     ) -> Result<Self, Error> {
         let recipe = Recipe::new(curator, path.as_ref(), metrics::Recipe::SEMAPHORE)?;
-        Ok(Self { leasing: Leasing::new(recipe, Limit::live(limit.subscribe())) })
+        Ok(Self { permits: Permits::new(recipe, Limit::live(limit.subscribe())) })
     }
 
     /// Waits until a lease is held.
@@ -102,10 +103,12 @@ impl InterProcessSemaphore {
     ///
     /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     pub async fn acquire(&self) -> Result<Guard, Error> {
-        Patience::forever(|patience| self.attempt(patience)).await
+        let acquired = self.attempt(Patience::Forever).await?;
+        // The conversion is for the type alone: a request without a limit is never answered with "busy".
+        acquired.ok_or_else(|| Error::unavailable(self.path(), None))
     }
 
-    /// Acquires a lease, runs `body`, releases: see [`InterProcessMutex::run`](crate::InterProcessMutex::run).
+    /// Acquires a lease, runs `body`, and releases: see [`InterProcessMutex::run`](crate::InterProcessMutex::run).
     ///
     /// # Cancel safety
     ///
@@ -123,7 +126,7 @@ impl InterProcessSemaphore {
         self.acquire().await?.run(body).await
     }
 
-    /// The same for a body of any value.
+    /// Acquires a lease, runs a `body` of any value, and releases: see [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
@@ -140,8 +143,8 @@ impl InterProcessSemaphore {
         self.acquire().await?.with(body).await
     }
 
-    /// Takes a lease if one is free; [`Attempt::Busy`] also while another caller is about to take it. It waits for the
-    /// servers' answers, never for a holder.
+    /// Acquires a lease if one is free. Returns [`Attempt::Busy`] also while another caller is about to acquire it. The future
+    /// waits for the servers' answers, never for a holder.
     ///
     /// # Cancel safety
     ///
@@ -155,7 +158,7 @@ impl InterProcessSemaphore {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_acquire(&self) -> Result<Attempt, Error> {
-        self.attempt(Patience::OnlyIfFree).await.map(Attempt::of)
+        self.attempt(Patience::NoWait).await.map(Attempt::of)
     }
 
     /// Waits until a lease is held, at most for `limit`: see
@@ -176,7 +179,7 @@ impl InterProcessSemaphore {
         self.attempt(Patience::within(limit)).await.map(Attempt::of)
     }
 
-    /// Waits until `count` leases are held, all of them.
+    /// Waits until all of `count` leases are held.
     ///
     /// # Cancel safety
     ///
@@ -184,13 +187,13 @@ impl InterProcessSemaphore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) at once for none, or for more than there are; and all of
-    /// [`acquire`](Self::acquire).
+    /// As for [`acquire`](Self::acquire); [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) at once for a count of zero,
+    /// or above the limit.
     pub async fn acquire_many(&self, count: usize) -> Result<Guards, Error> {
-        self.leasing.wait(count).await
+        self.permits.acquire(count).await
     }
 
-    /// Takes `count` leases if that many are free: see [`try_acquire`](Self::try_acquire).
+    /// Acquires `count` leases if that many are free: see [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
     ///
@@ -204,7 +207,7 @@ impl InterProcessSemaphore {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_acquire_many(&self, count: usize) -> Result<Attempt<Guards>, Error> {
-        self.attempt_many(count, Patience::OnlyIfFree).await
+        self.attempt_many(count, Patience::NoWait).await
     }
 
     /// Waits until `count` leases are held, at most for `limit`: see [`acquire_timeout`](Self::acquire_timeout).
@@ -229,7 +232,7 @@ impl InterProcessSemaphore {
     }
 
     async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
-        let guards = self.leasing.acquire(1, patience).await?;
+        let guards = self.permits.attempt(1, patience).await?;
         Ok(guards.and_then(|guards| guards.into_iter().next()))
     }
 
@@ -238,17 +241,17 @@ impl InterProcessSemaphore {
         count: usize,
         patience: Patience,
     ) -> Result<Attempt<Guards>, Error> {
-        self.leasing.acquire(count, patience).await.map(Attempt::of)
+        self.permits.attempt(count, patience).await.map(Attempt::of)
     }
 
-    /// All leases that are held, then the waiters, as the connected server knows them.
+    /// Lists the leases that are held, then the waiters, as the connected server knows them.
     ///
-    /// The first waiter is listed by the nodes of its leases. As many of these as there is room for count as held, although
-    /// the waiter waits until there is room for all.
+    /// The first waiter is listed by the nodes of its leases. The ones below the limit count as held, although the waiter waits
+    /// until there is room for all of them.
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The future only reads.
     ///
     /// # Errors
     ///
@@ -258,16 +261,16 @@ impl InterProcessSemaphore {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
-        self.leasing.participants().await
+        self.permits.participants().await
     }
 
-    /// How many leases there are, as far as is known here.
+    /// Returns the number of leases that this process knows of.
     pub fn limit(&self) -> usize {
-        self.leasing.limit.now()
+        self.permits.limit.now()
     }
 
-    /// The path, under the namespace.
+    /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
-        self.leasing.recipe.path.as_str()
+        self.permits.recipe.path.as_str()
     }
 }

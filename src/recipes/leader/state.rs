@@ -1,0 +1,100 @@
+//! [`LeaderState`]: the state that the task of a latch or a selector shares with its handles.
+
+use std::sync::Arc;
+
+use tokio::sync::{SetOnce, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorKind, Released};
+use crate::lock_path::LockPath;
+use crate::recipes::shared::hold::Hold;
+
+/// ```text
+///   Candidate <-----> Leader        (any) --close--> Closed
+///     |    ^            |           without a handle: Closed
+///     |    +--- Idle <--+           a selector, until it queues again
+///     +--> Ended                    a latch
+/// ```
+#[derive(Debug)]
+pub(super) enum Phase {
+    Candidate,
+    Leader(Hold),
+    /// A term has ended, and the caller wants no further one yet.
+    Idle,
+    Closed,
+    /// The candidate cannot take part again.
+    Ended(Error),
+}
+
+impl Phase {
+    /// The current term, if it lasts.
+    pub(super) fn leadership(&self) -> Option<&Hold> {
+        match self {
+            Self::Leader(leadership) if leadership.is_held() => Some(leadership),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self, Self::Closed | Self::Ended(_))
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct LeaderState {
+    pub(super) path: String,
+    pub(super) phase: watch::Sender<Phase>,
+    /// Cancelled when the candidate is to be closed.
+    pub(super) close: CancellationToken,
+    outcome: SetOnce<Result<Released, Error>>,
+}
+
+impl LeaderState {
+    pub(super) fn new(path: &LockPath) -> Arc<Self> {
+        Arc::new(Self {
+            path: path.to_string(),
+            phase: watch::Sender::new(Phase::Candidate),
+            close: CancellationToken::new(),
+            outcome: SetOnce::new(),
+        })
+    }
+
+    /// Changes the phase, unless the present one is final.
+    pub(super) fn enter(&self, next: Phase) {
+        self.phase.send_if_modified(|phase| {
+            if phase.is_final() {
+                return false;
+            }
+            *phase = next;
+            true
+        });
+    }
+
+    /// Records the outcome of the last release. Only the first outcome counts.
+    pub(super) fn set_outcome(&self, outcome: Result<Released, Error>) {
+        let _ = self.outcome.set(outcome);
+    }
+
+    /// Closes the candidate, and waits until its place is given up.
+    pub(super) async fn close(&self) -> Result<Released, Error> {
+        self.close.cancel();
+        self.outcome.wait().await.clone()
+    }
+
+    pub(super) fn closed_error(&self) -> Error {
+        let path = &self.path;
+        let text = format!("closed: it is no candidate at {path} any more");
+        Error::new(ErrorKind::Closed, text).at(path)
+    }
+}
+
+/// Owned by the task. Dropping it closes the candidate, even if the runtime ended before the task ran.
+#[derive(Debug)]
+pub(super) struct CloseOnDrop(pub(super) Arc<LeaderState>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.enter(Phase::Closed);
+        self.0.set_outcome(Ok(Released::Confirmed));
+    }
+}

@@ -1,0 +1,201 @@
+//! [`Permits`]: the places of a semaphore. As in Curator, a caller holds the mutex at `locks` while it creates the nodes of its
+//! permits under `leases` and counts the children there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::client::{Failed, Failure};
+use crate::error::Error;
+use crate::metrics::LockLabels;
+use crate::queue::rules::admission::Family;
+use crate::queue::rules::filter::ContenderFilter;
+use crate::queue::rules::node_name::{Kind, kind_of};
+use crate::queue::{Limit, PermitRequest, QueuedFlag, Request};
+use crate::recipes::shared::guards::Guards;
+use crate::recipes::shared::hold::Guard;
+use crate::recipes::shared::participants::Participant;
+use crate::recipes::shared::recipe::{Patience, Recipe};
+use crate::session::Session;
+use crate::session::lease::LossPolicy;
+use crate::session::retry::{Idempotent, with_retry};
+
+/// The permits of one path, and how many there are.
+#[derive(Clone, Debug)]
+pub(super) struct Permits {
+    pub(super) recipe: Recipe,
+    pub(super) limit: Limit,
+    /// The mutex that callers hold one at a time.
+    locks: Recipe,
+    /// The request for that mutex.
+    mutex: Arc<Request>,
+    /// The parent of the permits' nodes.
+    leases: Recipe,
+    /// The request for each permit.
+    permit: Arc<Request>,
+    /// The id of the session in which other recipes' contenders were searched for.
+    checked_in: Arc<AtomicI64>,
+}
+
+impl Permits {
+    pub(super) fn new(recipe: Recipe, limit: Limit) -> Self {
+        let locks = recipe.below("locks");
+        let exclusive = Family::Exclusive(ContenderFilter::Curator);
+        let mut mutex = locks.request(exclusive, Kind::Lock);
+        // The mutex only keeps permits in order. A doubt about it is no reason to give it up.
+        mutex.waiter.loss_policy = LossPolicy::SessionExpired;
+        // The metrics count the permits, not the mutex.
+        mutex.counted = LockLabels::default();
+        let leases = recipe.below("leases");
+        let permit = Arc::new(leases.request(Family::Leases, Kind::Lease));
+        Self {
+            recipe,
+            limit,
+            locks,
+            mutex: Arc::new(mutex),
+            leases,
+            permit,
+            checked_in: Arc::default(),
+        }
+    }
+
+    /// Waits until all of `count` are held.
+    pub(super) async fn acquire(&self, count: usize) -> Result<Guards, Error> {
+        let acquired = self.attempt(count, Patience::Forever).await?;
+        // The conversion is for the type alone: a request without a limit is never answered with "busy".
+        acquired.ok_or_else(|| Error::unavailable(&self.recipe.path, None))
+    }
+
+    /// Waits until all of `count` are held, or patience ends: then `None` if a server said that too few are free.
+    pub(super) async fn attempt(
+        &self,
+        count: usize,
+        patience: Patience,
+    ) -> Result<Option<Guards>, Error> {
+        self.limit.check(&self.recipe.path, count)?;
+        let Patience::For(limit) = patience else {
+            let unread = QueuedFlag::UNREAD;
+            return self.contend(count, patience, &unread, &unread).await;
+        };
+        let full = QueuedFlag::default();
+        let behind = QueuedFlag::default();
+        let contending = self.contend(count, patience, &full, &behind);
+        self.recipe.in_time(limit, || full.is_set() || behind.is_set(), contending).await
+    }
+
+    /// `full` is set when too few permits are free, and `behind` when another caller has the mutex.
+    async fn contend(
+        &self,
+        count: usize,
+        patience: Patience,
+        full: &QueuedFlag,
+        behind: &QueuedFlag,
+    ) -> Result<Option<Guards>, Error> {
+        let mut acquiring = self.recipe.counted.acquiring();
+        let answer = self.answer(count, patience, full, behind).await;
+        acquiring.answered(&answer);
+        answer
+    }
+
+    async fn answer(
+        &self,
+        count: usize,
+        patience: Patience,
+        full: &QueuedFlag,
+        behind: &QueuedFlag,
+    ) -> Result<Option<Guards>, Error> {
+        self.warn_of_others();
+        let mut mutex = self.mutex.clone();
+        let mut permit = self.permit.clone();
+        if matches!(patience, Patience::NoWait) {
+            if self.is_full(count).await? {
+                return Ok(None);
+            }
+            // Without `check_first`: the permits were just counted, and a waiter for the mutex has nodes among them.
+            Arc::make_mut(&mut mutex).waiter.no_wait = true;
+            Arc::make_mut(&mut permit).waiter.no_wait = true;
+        }
+        let contending = self.recipe.curator.queues().contend_for_permits(PermitRequest {
+            permit,
+            mutex,
+            count,
+            limit: self.limit.clone(),
+            full: full.clone(),
+            behind: behind.clone(),
+        });
+        let Some(holds) = contending.answer().await? else { return Ok(None) };
+        let guards = holds.into_iter().map(|hold| Guard::new(Arc::new(hold), &self.recipe));
+        Ok(Some(Guards::new(guards.collect())))
+    }
+
+    /// Warns once in a session of contenders right under the path: they belong to a recipe that a semaphore does not keep out.
+    fn warn_of_others(&self) {
+        let connection = self.recipe.curator.connection();
+        let Ok(session) = connection.current_session() else { return };
+        if self.checked_in.swap(session.session_id(), Ordering::Relaxed) == session.session_id() {
+            return;
+        }
+        let path = self.recipe.path.clone();
+        connection.spawn(async move {
+            let Ok(client) = session.client() else { return };
+            let listing = tokio::select! {
+                biased;
+                () = session.ended().cancelled() => return,
+                listing = client.list(path.as_str()) => listing,
+            };
+            let children = listing.map(|listing| listing.children).unwrap_or_default();
+            if let Some(child) = children.iter().find(|child| kind_of(child).is_some()) {
+                tracing::warn!(%path, child, "a contender of another recipe, which a semaphore does not keep out");
+            }
+        });
+    }
+
+    /// Returns true if fewer than `count` permits are free, so that a failing attempt creates no node.
+    async fn is_full(&self, count: usize) -> Result<bool, Error> {
+        let Recipe { curator, path: leases, retry, .. } = &self.leases;
+        let list = |session: Arc<Session>, _| async move {
+            let caught_up = async {
+                let borrowed = session.borrow_client()?;
+                // A lagging server would count permits whose release another server has confirmed.
+                session
+                    .read_after_sync(&borrowed.client, |client| client.list(leases.as_str()))
+                    .await
+            };
+            match caught_up.await {
+                Ok(listing) => Ok(listing.children.len()),
+                Err(Failure::NoNode) => Ok(0),
+                Err(failure) => Err(Failed::at(leases, "list", failure)),
+            }
+        };
+        let there = with_retry(curator.connection(), leases, retry, Idempotent::Yes, list).await?;
+        Ok(there + count > self.limit.now())
+    }
+
+    /// The holders of permits, then the waiters.
+    pub(super) async fn participants(&self) -> Result<Vec<Participant>, Error> {
+        let family = Family::Exclusive(ContenderFilter::Curator);
+        let waiting = self.locks.participants(&family).await?;
+        let mut all = self.leases.participants(&Family::Leases).await?;
+        all.sort_by_key(|permit| permit.fencing_token);
+        let mut waiting = waiting.into_iter().map(Participant::waiting);
+        if let Some(first) = waiting.next() {
+            // The first waiter has the mutex, so it alone creates permits, and those that it does not hold yet are the newest.
+            // The number of these is not known: the nodes beyond the limit are taken for its own. Other callers may hold younger
+            // permits of the same session.
+            let of_first = |permit: &Participant| {
+                let is_younger =
+                    first.fencing_token.is_some() && permit.fencing_token > first.fencing_token;
+                is_younger && permit.session_id == first.session_id
+            };
+            for permit in all.iter_mut().skip(self.limit.now()) {
+                permit.holds = !of_first(permit);
+            }
+            // The first waiter's permits stand for it, even if it holds them and is about to release the mutex.
+            if !all.iter().any(of_first) {
+                all.push(first);
+            }
+        }
+        all.extend(waiting);
+        all.sort_by_key(|participant| !participant.holds);
+        Ok(all)
+    }
+}
