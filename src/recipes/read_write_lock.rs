@@ -48,8 +48,8 @@ use crate::queue::rules::node_name::Kind;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is locked until `read` or `write`"]
 pub struct InterProcessReadWriteLock {
-    read: Contender,
-    write: Contender,
+    read: Arc<Contender>,
+    write: Arc<Contender>,
 }
 
 impl Curator {
@@ -67,7 +67,7 @@ impl Curator {
         let request = read.request_mut();
         request.counted = request.counted.as_of(metrics::Recipe::READ_LOCK);
         let write = Contender::new(recipe, Family::ReadWrite, Kind::Write);
-        Ok(InterProcessReadWriteLock { read, write })
+        Ok(InterProcessReadWriteLock { read: Arc::new(read), write: Arc::new(write) })
     }
 }
 
@@ -224,7 +224,7 @@ impl InterProcessReadWriteLock {
 
 #[derive(Debug)]
 struct Half {
-    contender: Contender,
+    contender: Arc<Contender>,
 }
 
 impl_lock!(Half);
@@ -268,7 +268,7 @@ impl From<Attempt<WriteGuard>> for Attempt {
 pub struct WriteGuard {
     guard: Guard,
     /// Contends for a read alongside the write.
-    reader: Contender,
+    reader: Arc<Contender>,
     /// The entry of the owner that acquired the lock, if an owner did.
     owner_entry: Option<Arc<OwnerEntry>>,
 }

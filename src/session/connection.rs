@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -34,6 +35,8 @@ type CurrentSession = Result<Arc<Session>, NoSession>;
 
 /// The supervised connection that all handles and all tasks of one `Curator` share.
 pub(crate) struct Connection {
+    /// Distinguishes the connections of this process.
+    pub(crate) id: u64,
     pub(crate) settings: Settings,
     /// Chroot and namespace joined, as the server knows it.
     pub(super) root: LockPath,
@@ -68,7 +71,9 @@ impl Connection {
         state: ConnectionState,
         closed: watch::Receiver<Option<Released>>,
     ) -> Arc<Self> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             settings,
             root,
             spawner: Spawner::current(),

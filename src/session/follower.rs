@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use super::connection::{Connection, NoSession};
 use super::session::Session;
@@ -26,21 +26,19 @@ impl EachSession {
 
     /// Waits for the first or the next session. The error says why no further session will be opened.
     pub(crate) async fn next(&mut self) -> Result<Arc<Session>, Error> {
-        loop {
-            match self.connection.next_session(self.last.as_ref()).await {
-                Ok(session) => {
-                    self.last = Some(session.clone());
-                    return Ok(session);
-                }
-                Err(NoSession::Closed(error)) => return Err(error),
-                Err(NoSession::NotConnected) => {}
-            }
-        }
+        let session = match self.connection.next_session(self.last.as_ref()).await {
+            Ok(session) => session,
+            Err(NoSession::Closed(error)) => return Err(error),
+            // The arm is for the type alone: this call waits for a session.
+            Err(NoSession::NotConnected) => return Err(Error::closed()),
+        };
+        self.last = Some(session.clone());
+        Ok(session)
     }
 
     /// Runs `work` while the last session lasts; `None` if the session ends first, or the `Curator` is closed.
     pub(crate) async fn while_it_lasts<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let Some(session) = &self.last else { return None };
+        let session = self.last.as_ref()?;
         tokio::select! {
             biased;
             () = session.ended().cancelled() => None,
@@ -53,19 +51,13 @@ impl EachSession {
 /// Reads a node in one session, with a watch where there is room for one. A caller without a watch polls.
 #[derive(Debug)]
 pub(crate) struct NodeFollower {
-    node: String,
-    armed: Option<ArmedWatch>,
-}
-
-#[derive(Debug)]
-struct ArmedWatch {
-    watch: NodeWatch,
-    _room: OwnedSemaphorePermit,
+    pub(crate) node: String,
+    armed: Option<(NodeWatch, OwnedSemaphorePermit)>,
 }
 
 impl NodeFollower {
-    pub(crate) fn new(node: String) -> Self {
-        Self { node, armed: None }
+    pub(crate) fn new(node: &str) -> Self {
+        Self { node: node.to_owned(), armed: None }
     }
 
     /// Reads the node. If `room` is given, the node is watched from then on.
@@ -76,7 +68,7 @@ impl NodeFollower {
     ) -> Result<Node, Failure> {
         let Some(room) = room else { return client.read(&self.node).await };
         let (node, watch) = client.read_and_watch(&self.node).await?;
-        self.armed = Some(ArmedWatch { watch, _room: room });
+        self.armed = Some((watch, room));
         Ok(node)
     }
 
@@ -84,36 +76,23 @@ impl NodeFollower {
         self.armed.is_some()
     }
 
-    pub(crate) fn node(&self) -> &str {
-        &self.node
-    }
-
-    /// Waits until the watch fires, at most for `limit`: then `None`. The end of the session does not count as an event,
-    /// because the caller waits for that as well.
+    /// Waits until the watch fires, at most for `limit`: then `None`. Never returns after the end of the session, for which the
+    /// caller waits as well.
     pub(crate) async fn changed(&mut self, limit: Option<Duration>) -> Option<NodeEvent> {
-        let due = async {
-            match limit {
-                Some(limit) => sleep(limit).await,
+        let fired = async {
+            match &mut self.armed {
+                Some((watch, _)) => watch.await,
                 None => pending().await,
             }
         };
-        tokio::select! {
-            biased;
-            event = fired(&mut self.armed) => {
-                self.armed = None;
-                Some(event)
-            }
-            () = due => None,
+        let event = match limit {
+            Some(limit) => timeout(limit, fired).await.ok()?,
+            None => fired.await,
+        };
+        if event == NodeEvent::SessionOver {
+            return pending().await;
         }
+        self.armed = None;
+        Some(event)
     }
-}
-
-async fn fired(armed: &mut Option<ArmedWatch>) -> NodeEvent {
-    if let Some(armed) = armed {
-        let event = (&mut armed.watch).await;
-        if event != NodeEvent::SessionOver {
-            return event;
-        }
-    }
-    pending().await
 }

@@ -365,7 +365,7 @@ async fn read_leader(
 ) -> Result<(Node, Option<Watched>), Failure> {
     let room = session.try_reserve_spare_watch(node);
     let has_room = room.is_some();
-    let mut follower = NodeFollower::new(node.to_owned());
+    let mut follower = NodeFollower::new(node);
     match follower.read(client, room).await {
         Ok(read) => Ok((read, has_room.then_some(Watched::Leader(follower)))),
         // Without an identity and without a watch: a server that hides a node need not report its deletion.
@@ -406,7 +406,7 @@ impl Watched {
     /// The path of the leader's node.
     fn leader(&self) -> Option<&str> {
         match self {
-            Self::Leader(follower) => Some(follower.node()),
+            Self::Leader(follower) => Some(&follower.node),
             Self::Path { .. } => None,
         }
     }

@@ -3,6 +3,7 @@
 mod permits;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::permits::Permits;
@@ -42,7 +43,7 @@ use crate::queue::Limit;
 #[must_use = "nothing is held until `acquire` or `run`"]
 #[doc(alias = "InterProcessSemaphoreMutex")]
 pub struct InterProcessSemaphoreV2 {
-    permits: Permits,
+    permits: Arc<Permits>,
 }
 
 impl_lock!(InterProcessSemaphoreV2);

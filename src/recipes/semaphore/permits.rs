@@ -20,7 +20,7 @@ use crate::session::lease::LossPolicy;
 use crate::session::retry::{Idempotent, with_retry};
 
 /// The permits of one path, and how many there are.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Permits {
     pub(super) recipe: Recipe,
     pub(super) limit: Limit,
@@ -33,11 +33,11 @@ pub(super) struct Permits {
     /// The request for each permit.
     permit: Arc<Request>,
     /// The id of the session in which other recipes' contenders were searched for.
-    checked_in: Arc<AtomicI64>,
+    checked_in: AtomicI64,
 }
 
 impl Permits {
-    pub(super) fn new(recipe: Recipe, limit: Limit) -> Self {
+    pub(super) fn new(recipe: Recipe, limit: Limit) -> Arc<Self> {
         let locks = recipe.below("locks");
         let exclusive = Family::Exclusive(ContenderFilter::Curator);
         let mut mutex = locks.request(exclusive, Kind::Lock);
@@ -47,15 +47,15 @@ impl Permits {
         mutex.counted = LockLabels::default();
         let leases = recipe.below("leases");
         let permit = Arc::new(leases.request(Family::Leases, Kind::Lease));
-        Self {
+        Arc::new(Self {
             recipe,
             limit,
             locks,
             mutex: Arc::new(mutex),
             leases,
             permit,
-            checked_in: Arc::default(),
-        }
+            checked_in: AtomicI64::default(),
+        })
     }
 
     /// Waits until all of `count` are held.
@@ -72,31 +72,25 @@ impl Permits {
         patience: Patience,
     ) -> Result<Option<Guards>, Error> {
         self.limit.check(&self.recipe.path, count)?;
-        let Patience::For(limit) = patience else {
-            let unread = QueuedFlag::UNREAD;
-            return self.contend(count, patience, &unread, &unread).await;
-        };
         let full = QueuedFlag::default();
         let behind = QueuedFlag::default();
-        let contending = self.contend(count, patience, &full, &behind);
-        self.recipe.in_time(limit, || full.is_set() || behind.is_set(), contending).await
+        let acquiring = async {
+            let mut acquiring = self.recipe.counted.acquiring();
+            let answer = self.contend(count, patience, &full, &behind).await;
+            acquiring.answered(&answer);
+            answer
+        };
+        match patience {
+            Patience::For(limit) => {
+                let is_queued = || full.is_set() || behind.is_set();
+                self.recipe.in_time(limit, is_queued, acquiring).await
+            }
+            Patience::NoWait | Patience::Forever => acquiring.await,
+        }
     }
 
     /// `full` is set when too few permits are free, and `behind` when another caller has the mutex.
     async fn contend(
-        &self,
-        count: usize,
-        patience: Patience,
-        full: &QueuedFlag,
-        behind: &QueuedFlag,
-    ) -> Result<Option<Guards>, Error> {
-        let mut acquiring = self.recipe.counted.acquiring();
-        let answer = self.answer(count, patience, full, behind).await;
-        acquiring.answered(&answer);
-        answer
-    }
-
-    async fn answer(
         &self,
         count: usize,
         patience: Patience,

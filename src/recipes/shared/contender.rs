@@ -86,8 +86,8 @@ impl Contender {
 
     /// The entry for this lock of the owner in whose scope the caller runs, if it runs in one.
     pub(crate) fn owner_entry(&self) -> Option<Arc<OwnerEntry>> {
-        let connection = self.recipe.curator.connection();
-        Owner::current_entry(connection, &self.recipe.path, &self.request.family)
+        let connection_id = self.recipe.curator.connection().id;
+        Owner::current_entry(connection_id, &self.recipe.path, &self.request.family)
     }
 
     /// Acquires as an owner. If the owner holds the lock, the guard is nested; if another of its tasks is acquiring, this one

@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::Family;
 use crate::queue::{OwnedHold, QueuedFlag};
-use crate::session::Connection;
 use crate::sync::Mutex;
 
 /// An owner of locks, for re-entering them.
@@ -57,31 +55,8 @@ tokio::task_local! {
     static CURRENT: Vec<Owner>;
 }
 
-/// A lock path of one `Curator`.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct LockKey {
-    connection: ConnectionKey,
-    path: LockPath,
-    family: Family,
-}
-
-/// The connection of a `Curator`, compared by its address. The weak reference keeps that address from being used again.
-#[derive(Clone, Debug)]
-struct ConnectionKey(Weak<Connection>);
-
-impl PartialEq for ConnectionKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.ptr_eq(&other.0)
-    }
-}
-
-impl Eq for ConnectionKey {}
-
-impl Hash for ConnectionKey {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.0.as_ptr().hash(hasher);
-    }
-}
+/// A lock path of one connection, which the id stands for.
+type LockKey = (u64, LockPath, Family);
 
 /// An owner's holds of one lock.
 #[derive(Debug, Default)]
@@ -128,34 +103,27 @@ impl Owner {
     /// The entry for a lock, of the owner in whose scope the caller runs. In nested scopes that is the entry of an outer owner
     /// that holds the lock, or else of the innermost owner.
     pub(crate) fn current_entry(
-        connection: &Arc<Connection>,
+        connection_id: u64,
         path: &LockPath,
         family: &Family,
     ) -> Option<Arc<OwnerEntry>> {
         let find = |owners: &Vec<Owner>| {
-            let key = ConnectionKey(Arc::downgrade(connection));
-            let mut entries = owners.iter().rev().map(|owner| owner.entry(&key, path, family));
+            let entry = |owner: &Owner| owner.entry((connection_id, path.clone(), family.clone()));
+            let mut entries = owners.iter().rev().map(entry);
             let innermost = entries.next();
             entries.find(|entry| entry.is_held()).or(innermost)
         };
         CURRENT.try_with(find).ok().flatten()
     }
 
-    fn entry(
-        &self,
-        connection: &ConnectionKey,
-        path: &LockPath,
-        family: &Family,
-    ) -> Arc<OwnerEntry> {
+    fn entry(&self, lock: LockKey) -> Arc<OwnerEntry> {
         let mut entries = self.entries.lock();
         if entries.by_lock.len() >= entries.sweep_at {
             // A task that acquires has a reference to its entry.
             entries.by_lock.retain(|_, entry| Arc::strong_count(entry) > 1 || entry.is_held());
             entries.sweep_at = ENTRIES_KEPT.max(2 * entries.by_lock.len());
         }
-        let connection = connection.clone();
-        let key = LockKey { connection, path: path.clone(), family: family.clone() };
-        entries.by_lock.entry(key).or_default().clone()
+        entries.by_lock.entry(lock).or_default().clone()
     }
 }
 
@@ -168,9 +136,8 @@ mod tests {
     fn unused_entries_are_removed_and_used_ones_are_not_swept_at_each_new_one() {
         let owner = Owner::new();
         let entry = |number: usize| {
-            let connection = ConnectionKey(Weak::new());
             let path = LockPath::parse("path", &format!("/{number}")).unwrap();
-            owner.entry(&connection, &path, &Family::Exclusive(ContenderFilter::Curator))
+            owner.entry((0, path, Family::Exclusive(ContenderFilter::Curator)))
         };
         let used: Vec<_> = (0..10 * ENTRIES_KEPT).map(entry).collect();
         assert_eq!(owner.entries.lock().by_lock.len(), used.len());

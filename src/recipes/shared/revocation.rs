@@ -50,7 +50,7 @@ async fn follow(hold: Arc<HoldState>, requested: CancellationToken) {
 
 async fn until_requested(hold: &HoldState) -> Result<(), Failure> {
     let session = hold.session();
-    let mut follower = NodeFollower::new(hold.node().to_owned());
+    let mut follower = NodeFollower::new(hold.node());
     loop {
         let room = session.try_reserve_spare_watch(hold.node());
         let is_watched = room.is_some();

@@ -58,7 +58,7 @@ async fn follow_in(session: &Session, latest: &LatestCount, mut again: bool) {
     // About as often as the session lease is renewed.
     let pause = session.timeout() / 6;
     let Ok(mut link) = session.client().map(|client| client.watch_link()) else { return };
-    let mut follower = NodeFollower::new(latest.path.to_string());
+    let mut follower = NodeFollower::new(latest.path.as_str());
     loop {
         let limit = match read(session, latest, &mut follower, again).await {
             Ok(()) => {
