@@ -1,4 +1,4 @@
-//! For tasks that follow something from session to session: [`EachSession`], and [`NodeFollower`] within one session.
+//! Parts of tasks that follow something from session to session: [`EachSession`], and [`NodeFollower`] within one session.
 
 use std::future::{Future, pending};
 use std::sync::Arc;
