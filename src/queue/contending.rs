@@ -122,6 +122,8 @@ pub(super) struct Waiting {
     queue: Arc<QueueDriver>,
     ticket: Ticket,
     answer: oneshot::Receiver<Answer>,
+    /// True once the answer was received, when the caller is no longer in the queue.
+    is_answered: bool,
 }
 
 impl Waiting {
@@ -130,12 +132,14 @@ impl Waiting {
         ticket: Ticket,
         answer: oneshot::Receiver<Answer>,
     ) -> Self {
-        Self { queue, ticket, answer }
+        Self { queue, ticket, answer, is_answered: false }
     }
 
     /// Waits for the answer. Needs no runtime. `None` if the connection's runtime has shut down.
     pub(super) async fn answer(&mut self) -> Option<Answer> {
-        (&mut self.answer).await.ok()
+        let answer = (&mut self.answer).await;
+        self.is_answered = true;
+        answer.ok()
     }
 
     /// Leaves the queue, and returns the hold if there is one by now.
@@ -148,7 +152,9 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.queue.withdraw(self.ticket);
+        if !self.is_answered {
+            self.queue.withdraw(self.ticket);
+        }
     }
 }
 

@@ -20,7 +20,8 @@ use super::create::{Creating, reserve, send};
 use super::entry::{self, Source};
 use super::hold::{Answer, End, HoldState, OwnedHold};
 use super::local_queue::{
-    Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Refusal, Sole, Ticket,
+    Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Question, Refusal, Sole,
+    Ticket,
 };
 use super::node::{DeleteOutcome, OwnedNode, PendingDelete, Znode};
 use super::path_nodes::PathNodes;
@@ -171,8 +172,8 @@ impl Inner {
         let mut actions = VecDeque::new();
         let mut term = None;
         let first = &mut self.first;
-        let commands = self.queue.on(event, |policy| {
-            let (conditions, terms) = look(driver, first.as_mut(), policy);
+        let commands = self.queue.on(event, |question| {
+            let (conditions, terms) = look(driver, first.as_mut(), question);
             if let Some(LeaseTerms { ended, current }) = terms {
                 actions.push_back(Action::WakeEndedTerms(ended));
                 term = current;
@@ -252,14 +253,14 @@ impl Inner {
     }
 }
 
-/// Gathers the conditions of an event, and the terms of the lease if a policy is given.
+/// Gathers the conditions that the queue asks for, and the terms of the lease if it asks for a loss policy.
 ///
 /// Three of the checks change what they check, so they run only when the queue asks: `has_fired` takes the wake from the task
 /// that awaits the watch, `has_changed` reports a change of the connection once, and `terms` ends terms.
 fn look(
     driver: &QueueDriver,
     first: Option<&mut First>,
-    policy: Option<LossPolicy>,
+    question: Question,
 ) -> (Conditions, Option<LeaseTerms>) {
     let connection = driver.connection();
     let closing = connection.closing().is_cancelled();
@@ -267,6 +268,9 @@ fn look(
         return (Conditions { closing, ..Conditions::default() }, None);
     };
     let unfired = first.is_unfired();
+    let Question::Pass(policy) = question else {
+        return (Conditions { closing, unfired, ..Conditions::default() }, None);
+    };
     let znode = &first.node.znode;
     let session = &znode.session;
     let policy = policy.filter(|_| !session.ended().is_cancelled());

@@ -268,8 +268,12 @@ impl OwnedHold {
     }
 
     fn span(&self) -> tracing::Span {
-        let contender = self.state.znode.name();
-        tracing::info_span!("release", path = self.state.path(), contender)
+        // The macro evaluates the fields only for a subscriber.
+        tracing::info_span!(
+            "release",
+            path = self.state.path(),
+            contender = self.state.znode.name()
+        )
     }
 
     fn release_now(&mut self) -> (End, ReleaseStep) {

@@ -97,6 +97,15 @@ pub(super) struct Conditions {
     pub(super) spare: bool,
 }
 
+/// The conditions that an event depends on. Some checks are costly, and some change what they check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Only `closing` and `unfired`.
+    Sole,
+    /// All conditions, with the lease by the loss policy of the first waiter, if there is one.
+    Pass(Option<LossPolicy>),
+}
+
 /// An input of the queue.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
@@ -244,12 +253,11 @@ impl LocalQueue {
         Self { node: NodeState::Held(node), passes_on: false, ..Self::new() }
     }
 
-    /// Takes an event, and returns the commands. `look` gathers the conditions, and checks the lease by the loss policy that it
-    /// gets; it is called at most once, because some of the checks change what they check.
+    /// Takes an event, and returns the commands. `look` gathers the conditions; it is called at most once.
     pub(super) fn on(
         &mut self,
         event: Event,
-        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        look: impl FnOnce(Question) -> Conditions,
     ) -> Vec<Command> {
         let mut commands = Vec::new();
         let out = &mut commands;
@@ -336,7 +344,7 @@ impl LocalQueue {
     fn join(
         &mut self,
         waiter: Waiter,
-        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        look: impl FnOnce(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
         let ticket = self.next_ticket;
@@ -352,10 +360,10 @@ impl LocalQueue {
         self.has_try_waiters |= waiter.no_wait;
         self.waiters.insert(ticket, waiter);
         match std::mem::replace(&mut self.node, NodeState::None) {
-            NodeState::None => self.open(false, look(None).closing, out),
+            NodeState::None => self.open(false, look(Question::Sole).closing, out),
             NodeState::Acquiring { behind } => self.node = NodeState::Acquiring { behind },
             NodeState::Held(mut node) => {
-                node.refresh(&look(None), self.next_ticket);
+                node.refresh(&look(Question::Sole), self.next_ticket);
                 node.ask(out);
                 self.node = NodeState::Held(node);
             }
@@ -370,7 +378,7 @@ impl LocalQueue {
     fn withdraw(
         &mut self,
         ticket: Ticket,
-        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        look: impl FnOnce(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
         let waited = self.waiters.remove(&ticket).is_some();
@@ -427,10 +435,10 @@ impl LocalQueue {
     fn admit(
         &mut self,
         mut node: Node,
-        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        look: impl FnOnce(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
-        let conditions = look(self.first_policy());
+        let conditions = look(Question::Pass(self.first_policy()));
         node.refresh(&conditions, self.next_ticket);
         // The waiters for which the node was created may have left. Later waiters need a node of their own.
         let first = self.waiters.first_key_value();
@@ -450,11 +458,11 @@ impl LocalQueue {
         &mut self,
         hold: HoldNumber,
         lost: bool,
-        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        look: impl FnOnce(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
         match self.take_held(hold) {
-            Some(node) if lost => self.delete(&node, look(None).closing, out),
+            Some(node) if lost => self.delete(&node, look(Question::Sole).closing, out),
             Some(node) => self.offer(node, look, out),
             None => {}
         }
@@ -464,7 +472,7 @@ impl LocalQueue {
         &mut self,
         node: NodeId,
         sole: bool,
-        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        look: impl FnOnce(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
         let next_ticket = self.next_ticket;
@@ -472,11 +480,11 @@ impl LocalQueue {
         ours.sole = if sole { Sole::Yes } else { Sole::No };
         match std::mem::replace(&mut self.node, NodeState::None) {
             NodeState::Held(mut node) => {
-                node.refresh(&look(None), next_ticket);
+                node.refresh(&look(Question::Sole), next_ticket);
                 self.node = NodeState::Held(node);
             }
             NodeState::Retained(mut node) => {
-                let conditions = look(None);
+                let conditions = look(Question::Sole);
                 node.refresh(&conditions, next_ticket);
                 if node.sole == Sole::Yes {
                     out.push(Command::AwaitNews);
@@ -495,10 +503,10 @@ impl LocalQueue {
     fn offer(
         &mut self,
         mut node: Node,
-        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        look: impl FnOnce(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
-        let conditions = look(self.first_policy());
+        let conditions = look(Question::Pass(self.first_policy()));
         node.refresh(&conditions, self.next_ticket);
         let Some((&ticket, first)) = self.waiters.first_key_value() else {
             return self.retain(node, &conditions, out);
@@ -575,7 +583,7 @@ impl LocalQueue {
         &mut self,
         node: NodeId,
         how: Command,
-        look: impl FnOnce(Option<LossPolicy>) -> Conditions,
+        look: impl FnOnce(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
         if self.node.first().is_none_or(|ours| ours.id != node) {
@@ -585,7 +593,7 @@ impl LocalQueue {
             out.push(Command::EndRetention);
         }
         out.push(how);
-        self.open(false, look(None).closing, out);
+        self.open(false, look(Question::Sole).closing, out);
     }
 
     /// I3: takes the node out, if `hold` is the present hold.

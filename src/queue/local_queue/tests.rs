@@ -60,9 +60,21 @@ fn first(sole: Sole, max_ticket: Ticket) -> Event {
 
 const DELETE: Command = Command::Delete { node: NODE };
 
+impl Conditions {
+    /// The conditions that the driver gathers for this question.
+    fn answer(self, question: Question) -> Self {
+        match question {
+            Question::Sole => {
+                Self { closing: self.closing, unfired: self.unfired, ..Self::default() }
+            }
+            Question::Pass(_) => self,
+        }
+    }
+}
+
 impl LocalQueue {
     fn fine(&mut self, event: Event) -> Vec<Command> {
-        self.on(event, |_| FINE)
+        self.on(event, |question| FINE.answer(question))
     }
 
     fn joined(&mut self, waiters: impl IntoIterator<Item = Waiter>) {
@@ -206,11 +218,11 @@ fn the_lease_is_asked_by_the_policy_of_the_one_that_is_next() {
     let next = Waiter { loss_policy: LossPolicy::Suspended, ..waiter() };
     let mut queue = LocalQueue::held_with(waiter(), Sole::Yes, true, vec![next]);
     let mut asked = None;
-    queue.on(RELEASED, |policy| {
-        asked = policy;
+    queue.on(RELEASED, |question| {
+        asked = Some(question);
         FINE
     });
-    assert_eq!(asked, Some(LossPolicy::Suspended));
+    assert_eq!(asked, Some(Question::Pass(Some(LossPolicy::Suspended))));
 }
 
 #[test]
@@ -537,7 +549,8 @@ impl World {
     fn on(&mut self, event: Event) {
         let mut looked = None;
         let now = self.now;
-        let commands = self.queue.on(event.clone(), |_| {
+        let commands = self.queue.on(event.clone(), |question| {
+            let now = now.answer(question);
             looked = Some(now);
             now
         });

@@ -263,17 +263,18 @@ impl Guard {
         self,
     ) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
         let Self { owned, view, curator } = self;
-        let lost = view.loss().map(|loss| Error::lost(view.path(), loss));
         let releasing = Arc::into_inner(owned).map(OwnedHold::release);
+        // The release reports a loss itself. Without one, another guard of the hold is left.
+        let lost = if releasing.is_none() { view.loss() } else { None };
         async move {
             let released = match (releasing, lost) {
                 (Some(releasing), _) => releasing.await.map_err(|error| match error.loss() {
-                    // The queue's path is not that of the lock, if this is a lease.
+                    // The queue's path is not that of the lock, if this is a permit.
                     Some(loss) => Error::lost(view.path(), loss),
                     None => error,
                 }),
                 (None, None) => Ok(Released::StillHeld),
-                (None, Some(lost)) => Err(lost),
+                (None, Some(loss)) => Err(Error::lost(view.path(), loss)),
             };
             // The session stays open until the release is answered.
             drop(curator);
