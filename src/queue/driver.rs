@@ -74,7 +74,7 @@ struct Caller {
 pub(super) struct First {
     pub(super) node: OwnedNode,
     pub(super) sole: Sole,
-    /// The watch on the children, while the node is the sole contender.
+    /// The watch on the children, from the listing that showed whether the node is the sole contender.
     pub(super) children: Option<SharedWatch>,
     /// Cancelled at the end of a retention.
     retention: Option<CancellationToken>,
@@ -704,17 +704,10 @@ impl QueueDriver {
             return VecDeque::new();
         };
         let owned = &first.node;
-        let sole = match answer {
-            Some((listing, watch)) if owned.path_nodes.is_sole(&owned.znode, &listing) => {
-                first.children = Some(Arc::new(Mutex::new(watch)));
-                true
-            }
-            // The watch is dropped here, before the delete.
-            other => {
-                drop(other);
-                false
-            }
-        };
+        let is_sole = |listing: &Listing| owned.path_nodes.is_sole(&owned.znode, listing);
+        let sole = answer.as_ref().is_some_and(|(listing, _)| is_sole(listing));
+        // The watch is kept even if the node is not the sole one, because to drop it before the delete sends a request.
+        first.children = answer.map(|(_, watch)| Arc::new(Mutex::new(watch)));
         inner.step(self, Event::Listed { node, sole })
     }
 

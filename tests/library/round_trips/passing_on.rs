@@ -25,6 +25,30 @@ async fn a_node_passes_only_to_those_whose_node_would_be_the_same() {
     }
 }
 
+/// A listing is under way when the holder releases, and shows that another client waits. To drop its watch sends a request, which
+/// must not be sent ahead of the delete.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_ahead_of_the_delete_of_a_node_that_is_not_the_sole_one() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed).await;
+    let mutex = testbed.mutex(&client.curator);
+    let holder = mutex.acquire().await.unwrap();
+    let stranger = testbed.stranger().await;
+    client.took();
+    let listed = client.proxy.hold(Message::reply(Operation::List));
+    let next = tokio::spawn(async move { mutex.acquire().await });
+    within("the listing", listed.struck()).await;
+    let released = tokio::spawn(holder.release());
+    settle().await;
+    assert_eq!(client.log(), [Operation::List], "the next task waits for the listing");
+    listed.heal();
+    within("the release", released).await.unwrap().unwrap();
+    settle().await;
+    assert_eq!(client.log()[..3], [Operation::List, Operation::Delete, Operation::Create]);
+    testbed.admin.delete(&stranger, None).await.unwrap();
+    held(next).await.release().await.unwrap();
+}
+
 /// The link breaks behind a fenced write, which a server may have still: the next one holds by another node.
 #[tokio::test(start_paused = true)]
 async fn behind_a_broken_link_nothing_is_passed_on() {
