@@ -168,7 +168,6 @@ struct PendingHold {
 impl Inner {
     /// Takes one event: gathers the conditions, decides, and sends the requests.
     fn step(&mut self, driver: &QueueDriver, event: Event) -> VecDeque<Action> {
-        let given_up = matches!(event, Event::NodeGivenUp { .. });
         let mut actions = VecDeque::new();
         let mut term = None;
         let first = &mut self.first;
@@ -181,14 +180,7 @@ impl Inner {
             conditions
         });
         for command in commands {
-            let Some(action) = self.prepare(driver, command, &mut term) else { continue };
-            // The task of a create starts before that of the delete ahead of it.
-            let starts_first = matches!(action, Action::Enter(_)) && !given_up;
-            let place = match actions.back() {
-                Some(Action::ConfirmDelete(_)) if starts_first => actions.len() - 1,
-                _ => actions.len(),
-            };
-            actions.insert(place, action);
+            actions.extend(self.prepare(driver, command, &mut term));
         }
         actions
     }
