@@ -262,6 +262,28 @@ mod tests {
         }
     }
 
+    /// Dashboards match these words.
+    #[test]
+    fn labels_of_the_metrics() {
+        for (state, label) in [
+            (C::Connecting, Some("connecting")),
+            (C::Connected, Some("connected")),
+            (C::Suspended, Some("suspended")),
+            (C::Reconnected, Some("connected")),
+            (C::Lost, Some("lost")),
+            (C::Closed, None),
+        ] {
+            assert_eq!(state.label(), label, "{state:?}");
+        }
+        for (finish, label) in [
+            (Finish::Closed, None),
+            (Finish::AuthFailed, Some("failed")),
+            (Finish::Expired, Some("failed")),
+        ] {
+            assert_eq!(finish.label(), label, "{finish:?}");
+        }
+    }
+
     proptest! {
         /// Invariant 7: after any events, a session that began is ended exactly once, and nothing is published after `Closed`.
         #[test]

@@ -130,6 +130,49 @@ fn the_first_caller_has_a_node_made_and_the_others_wait_for_it() {
     assert_eq!(queue.queued(), 2);
 }
 
+/// The queue in each state, and the answers to the questions.
+#[test]
+fn the_questions_are_answered_in_each_state() {
+    let none = LocalQueue::new();
+    let mut acquiring = LocalQueue::new();
+    acquiring.joined([waiter(), waiter()]);
+    let mut behind = LocalQueue::new();
+    behind.joined([waiter(), waiter()]);
+    behind.fine(Event::Behind);
+    let held = LocalQueue::held_with(waiter(), Sole::No, true, vec![waiter()]);
+    let mut undecided = LocalQueue::held_with(waiter(), Sole::Asked, false, vec![waiter()]);
+    undecided.fine(RELEASED);
+    let mut retained = LocalQueue::held_with(with_retention(), Sole::Yes, true, vec![]);
+    retained.fine(RELEASED);
+    // State, first waiter, waiters behind the node, busy, held, kept.
+    let table = [
+        (none, "none", None, 0, false, false, false),
+        (acquiring, "acquiring", Some(0), 1, false, false, false),
+        (behind, "behind", Some(0), 1, true, false, false),
+        (held, "held", Some(1), 1, true, true, false),
+        (undecided, "undecided", Some(1), 1, false, false, true),
+        (retained, "retained", None, 0, false, false, true),
+    ];
+    for (queue, state, first, queued, is_busy, is_held, is_kept) in table {
+        assert_eq!(queue.state(), state);
+        assert_eq!(queue.first(), first, "{state}");
+        assert_eq!(queue.has_waiters(), first.is_some(), "{state}");
+        assert_eq!(queue.queued(), queued, "{state}");
+        assert_eq!(queue.is_busy(), is_busy, "{state}");
+        assert_eq!(queue.is_held_by(queue.hold), is_held, "{state}");
+        assert!(!queue.is_held_by(queue.hold + 1), "{state}");
+        assert_eq!(queue.is_kept(), is_kept, "{state}");
+    }
+}
+
+#[test]
+fn a_permit_is_deleted_when_its_hold_is_released() {
+    let mut queue = LocalQueue::held(NODE, with_retention());
+    let released = Event::Released { hold: 0, lost: false };
+    assert_eq!(queue.fine(released.clone()), [DELETE]);
+    assert_eq!(queue.fine(released), []);
+}
+
 /// Conditions, the next caller, whether it joined before the create, what is known of the node; commands and state.
 #[test]
 fn a_release_passes_the_node_on_only_if_every_condition_holds() {
@@ -236,6 +279,8 @@ fn the_answer_to_whether_it_is_sole_decides_for_those_that_wait() {
     // The one that it waited for leaves: nothing is to be decided.
     let mut queue = LocalQueue::held_with(waiter(), Sole::NotAsked, false, vec![waiter()]);
     queue.fine(RELEASED);
+    let ignores = |_| panic!("a caller that has its answer changes nothing");
+    assert_eq!(queue.on(Event::Withdrawn(0), ignores), []);
     assert_eq!(queue.fine(Event::Withdrawn(1)), [DELETE]);
 }
 

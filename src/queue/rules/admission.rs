@@ -304,6 +304,55 @@ mod tests {
     }
 
     #[test]
+    fn the_numbers_give_the_whole_order_of_exclusive_families() {
+        for (family, is_exclusive) in [
+            (MUTEX, true),
+            (Family::Latches, true),
+            (Family::Leaders, true),
+            (Family::ReadWrite, false),
+            (Family::Leases, false),
+        ] {
+            assert_eq!(family.is_exclusive(), is_exclusive, "{family:?}");
+        }
+    }
+
+    /// Children, then whether a reader and whether a writer has to wait.
+    #[test]
+    fn a_new_contender_waits_for_those_that_exclude_it() {
+        let rows: &[(&[&str], bool, bool)] = &[
+            (&[], false, false),
+            (&["0", "zzz", &name(1)], false, false),
+            (&[&read(1)], false, true),
+            (&[&write(1)], true, true),
+            (&[&read(1), &write(2)], true, true),
+        ];
+        for (children, read_waits, write_waits) in rows {
+            let waits = |shared| is_busy(&owned(children), &Family::ReadWrite, shared);
+            assert_eq!(waits(true), *read_waits, "{children:?}");
+            assert_eq!(waits(false), *write_waits, "{children:?}");
+        }
+    }
+
+    #[test]
+    fn one_contender_of_an_exclusive_family_holds_and_each_lease_may() {
+        let lease = |sequence| format!("_c_x-lease-{sequence:010}");
+        let latch = |sequence| format!("_c_x-latch-{sequence:010}");
+        let rows = [
+            (MUTEX, [name(2), name(1)], [true, false]),
+            (Family::Latches, [latch(2), latch(1)], [true, false]),
+            (Family::Leaders, [name(2), latch(1)], [true, false]),
+            (Family::Leases, [lease(2), lease(1)], [true, true]),
+        ];
+        for (family, [later, earlier], holds) in rows {
+            let standings = standings(&[later.clone(), earlier.clone()], &family);
+            let order: Vec<_> = standings.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(order, [earlier, later]);
+            let held: Vec<_> = standings.iter().map(|(_, holds)| *holds).collect();
+            assert_eq!(held, holds, "{family:?}");
+        }
+    }
+
+    #[test]
     fn other_recipes_are_recognized_by_their_names() {
         let mutex = &*name(1);
         let kazoo = "5f__lock__0000000000";

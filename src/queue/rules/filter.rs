@@ -144,6 +144,20 @@ mod tests {
     }
 
     #[test]
+    fn data_must_be_text_where_kazoo_may_read_it() {
+        let custom = ContenderFilter::custom("solr", |_| true);
+        assert_eq!(format!("{custom:?}"), "Custom(\"solr\")");
+        for (filter, needs_text) in [
+            (ContenderFilter::Curator, false),
+            (ContenderFilter::Kazoo, true),
+            (ContenderFilter::Inclusive, true),
+            (custom, false),
+        ] {
+            assert_eq!(filter.needs_text(), needs_text, "{filter:?}");
+        }
+    }
+
+    #[test]
     fn custom_filters_differ_by_identity() {
         let custom = || ContenderFilter::custom("same", |_| true);
         let one = custom();

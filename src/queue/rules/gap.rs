@@ -200,13 +200,24 @@ mod tests {
     #[test]
     fn the_baseline_does_not_go_back() {
         let mut gap = Gap::default();
-        gap.learn(PARENT, after(5));
+        assert!(gap.learn(PARENT, after(5)));
         assert!(gap.created(5, PARENT + 1));
-        gap.learn(PARENT, after(5));
+        assert!(!gap.learn(PARENT, after(5)));
         assert!(gap.created(6, PARENT + 2), "the listing was an old one");
-        gap.learn(PARENT + 10, after(0));
+        assert!(gap.learn(PARENT, after(7)), "as new as the baseline");
+        assert!(gap.learn(PARENT, after(8)));
+        assert!(gap.learn(PARENT + 10, after(0)));
         assert_eq!(gap.incarnation(), Some(PARENT + 10));
         assert!(gap.created(0, PARENT + 11));
+    }
+
+    #[test]
+    fn no_create_is_accepted_after_the_baseline_was_forgotten() {
+        let mut gap = Gap::default();
+        gap.learn(PARENT, after(5));
+        gap.forget();
+        assert_eq!(gap.incarnation(), None);
+        assert!(!gap.created(5, PARENT + 1));
     }
 
     #[test]

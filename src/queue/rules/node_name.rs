@@ -338,7 +338,8 @@ mod tests {
             let name = format!("{}{sequence:010}", protected_prefix(Uuid::from_u128(bits), Kind::Lock));
             let parsed = parse(&name).unwrap();
             prop_assert_eq!(parsed.sequence(), i64::from(sequence));
-            prop_assert_eq!(parsed.as_str(), name);
+            prop_assert_eq!(parsed.as_str(), &name);
+            prop_assert_eq!(parsed.to_string(), name);
         }
 
         #[test]

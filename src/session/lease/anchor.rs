@@ -320,6 +320,19 @@ mod tests {
         assert!(anchors.needs_early_probe(at(2195)));
     }
 
+    /// `T` is a multiple of all denominators, so a point of time can be hit exactly.
+    #[test]
+    fn the_last_moments_that_are_in_time() {
+        let t = Duration::from_millis(28 * 24);
+        let mut anchors = Anchors::new(t, at(0));
+        // The next probe is answered 120 ms later, reported by 168 ms after that, and the anchor 48 ms later. The lease is 644 ms.
+        assert!(anchors.can_sustain(at(308)));
+        assert!(!anchors.can_sustain(at(309)));
+        anchors.probe_answered(at(0), at(10));
+        assert!(!anchors.needs_early_probe(at(524)));
+        assert!(anchors.needs_early_probe(at(525)));
+    }
+
     /// Found by the simulation, seed 2175: the last request was handed over before an outage and answered after it, so neither
     /// it nor the answered probe before it renews the lease until the next one.
     #[test]

@@ -388,6 +388,7 @@ mod tests {
     fn an_answer_that_comes_too_late_proves_nothing() {
         let lease = lease();
         lease.renew(at(0), at(1600));
+        assert_eq!(lease.end(), None);
         assert!(lease.term(LEASE, at(1600)).is_none());
     }
 
@@ -403,6 +404,30 @@ mod tests {
         assert_eq!(lease.left_ratio(at(1600)), None, "it has ended, and no caller has checked");
         lease.close(Loss::Closed);
         assert_eq!(lease.left_ratio(at(0)), None);
+    }
+
+    #[test]
+    fn each_renewal_is_notified() {
+        let lease = lease();
+        let mut renewals = lease.renewals();
+        for stamp in [0, 300] {
+            assert!(!renewals.has_changed().unwrap());
+            lease.renew(at(stamp), at(stamp + 1));
+            assert!(renewals.has_changed().unwrap());
+            renewals.mark_unchanged();
+        }
+        let later = lease.renewals();
+        assert!(!later.has_changed().unwrap(), "an earlier renewal");
+    }
+
+    /// The anchor decides; see its tests.
+    #[test]
+    fn an_early_probe_is_needed_only_after_a_late_one() {
+        let lease = lease();
+        lease.renew(at(0), at(10));
+        assert!(!lease.needs_early_probe(at(700)));
+        lease.renew(at(1590), at(1595));
+        assert!(lease.needs_early_probe(at(2195)));
     }
 
     #[test]
@@ -451,6 +476,21 @@ mod tests {
             assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             end(&lease, &term);
             assert_eq!(waiter.found_free.get(), Some(&true), "{way}");
+        }
+    }
+
+    #[test]
+    fn holds_share_the_term_of_their_policy() {
+        let lease = lease();
+        lease.renew(at(0), at(1));
+        let policies = [LEASE, LossPolicy::Suspended, LossPolicy::SessionExpired];
+        let terms = || policies.map(|policy| lease.term(policy, at(1)).unwrap());
+        let first = terms();
+        for (term, policy) in first.iter().zip(policies) {
+            assert_eq!(term.policy, policy);
+        }
+        for (term, again) in first.iter().zip(&terms()) {
+            assert!(Arc::ptr_eq(term, again), "{:?}", term.policy);
         }
     }
 

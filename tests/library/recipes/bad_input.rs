@@ -108,7 +108,10 @@ async fn more_ephemeral_nodes_than_allowed() {
         assert!(guards.len() < 10, "there is no bound");
     };
     assert!(refused.is_transient() && refused.path().unwrap().starts_with(&testbed.path));
-    assert!(refused.to_string().contains("ephemeral_limit"));
+    let node =
+        format!("{}/0/_c_1b4e28ba-2fa1-41d2-883f-0016d3cca427-lock-0000000000", testbed.path);
+    let in_use = format!("(ephemeral_limit), {} are in use", guards.len() * node.len());
+    assert!(refused.to_string().contains(&in_use), "{refused}");
     assert!(guards.iter().all(|(_, guard)| guard.is_held()));
     // Room comes back with a release.
     let (mutex, guard) = guards.pop().unwrap();
