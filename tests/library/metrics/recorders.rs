@@ -1,8 +1,9 @@
-//! A recorder is third-party code. It may panic, and may ask a hold whatever it likes.
+//! A recorder is third-party code. It may panic, may take its time, and may call whatever it likes.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use futures_util::FutureExt;
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -10,6 +11,7 @@ use metrics::{
 use tokio_util::sync::CancellationToken;
 
 use crate::prelude::*;
+use crate::support::stopped::stopped;
 
 /// Panics when it is asked for a description, for the first handle of a name, and at each count.
 #[derive(Default)]
@@ -155,4 +157,83 @@ async fn holders_are_notified_before_a_recorder_is_called_and_its_panics_do_no_h
         "{ends:?}"
     );
     assert!(ends.iter().all(|(_, notified)| *notified), "{ends:?}");
+}
+
+/// A function that is called before the first hold is counted.
+type First = Mutex<Option<Box<dyn FnOnce() + Send>>>;
+
+/// A recorder that counts nothing.
+struct BeforeFirst(Arc<First>);
+
+struct Holding(Arc<First>);
+
+impl Recorder for BeforeFirst {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        match key.name() {
+            "zookeeper_recipes_holding" => Gauge::from_arc(Arc::new(Holding(self.0.clone()))),
+            _ => Gauge::noop(),
+        }
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+impl GaugeFn for Holding {
+    fn increment(&self, value: f64) {
+        if value > 0.0
+            && let Some(first) = self.0.lock().unwrap().take()
+        {
+            first();
+        }
+    }
+
+    fn decrement(&self, _: f64) {}
+    fn set(&self, _: f64) {}
+}
+
+/// Asks for two of three leases. `meanwhile` runs while the first hold of them is counted.
+async fn two_leases(
+    curator: &Curator,
+    testbed: &Testbed,
+    meanwhile: impl FnOnce() + Send + 'static,
+) -> Result<Guards, Error> {
+    let recorder = BeforeFirst(Arc::new(Mutex::new(Some(Box::new(meanwhile)))));
+    let first = recorder.0.clone();
+    let _recorder = metrics::set_default_local_recorder(Box::leak(Box::new(recorder)));
+    let leases = within("an answer", testbed.semaphore(curator, 3).acquire_many(2)).await;
+    assert!(first.lock().unwrap().is_none(), "a hold is counted");
+    leases
+}
+
+/// The lease ends between two holds of one caller: both are given up.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_ends_while_it_is_counted_is_acquired_again() {
+    let testbed = Testbed::new().await;
+    let curator = testbed.short_lived_curator().await;
+    let leases = two_leases(&curator, &testbed, || stopped(SHORT * 2 / 3)).await.unwrap();
+    assert!(leases.is_held());
+    leases.release().await.unwrap();
+    testbed.nodes_are(0, 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_leases_are_given_out_when_the_close_has_begun() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let closing = curator.clone();
+    let leases = two_leases(&curator, &testbed, move || {
+        let _ = closing.close().now_or_never();
+    });
+    fails(leases.await, ErrorKind::Closed);
+    within("the end", curator.close()).await;
+    testbed.nodes_are(0, 0).await;
 }

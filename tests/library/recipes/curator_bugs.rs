@@ -1,6 +1,7 @@
 //! Bugs of Apache Curator, by its ids, whose absence no other test shows.
 
 use crate::prelude::*;
+use crate::support::counted_client::settle;
 
 /// With a session that a client gives up after a few seconds of silence.
 async fn short_linked(testbed: &Testbed) -> (Link, Curator) {
@@ -16,18 +17,39 @@ async fn curator_264_not_there_counts_only_behind_a_write_and_a_sync() {
         let lost = link.lose(lost);
         let guard = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
         struck_once(&lost).await;
-        // A create, with its listing; then nothing but the search, in this order. Probes are `sync`s too.
+        // The three requests of the search are sent together: so no probe, which is a `sync` too, is between them.
         let log = link.log();
-        let mut rest = log.iter().skip_while(|one| **one != Operation::Create).skip(1);
-        for expected in [Operation::Delete, Operation::Sync, Operation::List] {
-            assert!(rest.any(|one| *one == expected), "{expected:?} in {log:?}");
-        }
+        let search = [Operation::Delete, Operation::Sync, Operation::List];
+        assert!(log.windows(3).any(|three| three == search), "{log:?}");
         // The number of creates tells whether the node was found.
         let creates = log.iter().filter(|one| **one == Operation::Create).count();
         assert!(creates <= 2, "{log:?}");
         guard.release().await.unwrap();
     }
     testbed.children_are(0).await;
+}
+
+/// The leader has the create and no follower has. The leader answers reads all the same, without that node.
+#[tokio::test(start_paused = true)]
+async fn curator_264_a_create_that_has_no_quorum_yet_is_searched_until_it_has() {
+    let testbed = Testbed::three(Duration::from_secs(3), 10).await;
+    let leader = testbed.servers.leader().await;
+    let link = testbed.servers.members()[leader].link().await;
+    let curator = testbed.patient_builder().connect(link.connect_string()).await.unwrap();
+    let mutex = testbed.mutex(&curator);
+    within("the path", mutex.acquire()).await.unwrap().release().await.unwrap();
+    link.clear_log();
+    let parted = [1, 2].map(|next| testbed.servers.part(leader, (leader + next) % 3));
+    let created = link.cut_at(Message::request(Operation::Create), Cut::Finish);
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    within("the create", created.struck()).await;
+    eventually("it searches", async || link.log().contains(&Operation::List)).await;
+    settle().await;
+    drop(parted);
+    let guard = held(acquiring).await;
+    let creates = link.log().into_iter().filter(|one| *one == Operation::Create).count();
+    assert_eq!((creates, testbed.children().await.len()), (1, 1), "it was found");
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,6 +89,46 @@ async fn curator_678_a_release_that_nobody_confirmed_is_in_nobodys_way() {
     assert_eq!(testbed.children().await.len(), 1);
     drop(guard);
     testbed.children_are(0).await;
+}
+
+/// A hostile client copies the name of our node, and deletes ours.
+#[tokio::test(start_paused = true)]
+async fn curator_604_a_node_of_another_session_is_never_adopted() {
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked_with_parent(testbed.builder()).await;
+    let refused = link.refuse();
+    let lost = link.lose(Message::reply(Operation::Create));
+    let acquiring = testbed.waits(&curator).await;
+    struck_once(&lost).await;
+    let own = testbed.newcomer(&[]).await;
+    testbed.remove(&own).await;
+    let prefix = &own[..own.len() - 10];
+    let mode = CreateMode::EphemeralSequential;
+    let copy = testbed.node(prefix, b"", mode, &Acls::anyone_all()).await;
+    drop(refused);
+    testbed.children_are(2).await;
+    round_trip(&curator).await;
+    settle().await;
+    assert!(!acquiring.is_finished(), "the copy is ahead");
+    testbed.remove(&copy).await;
+    held(acquiring).await.release().await.unwrap();
+}
+
+/// While no server runs, only the client's clock counts. Afterwards the servers keep its old session for as long again.
+#[tokio::test(start_paused = true)]
+async fn curator_595_a_node_of_a_session_that_only_the_client_gave_up_is_deleted_in_the_next() {
+    const T: Duration = Duration::from_secs(18);
+    let testbed = Testbed::own().await;
+    let curator = testbed.connect(testbed.builder().session_timeout(T)).await;
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
+    testbed.server.stop().await.unwrap();
+    until(&curator, ConnectionState::Lost).await;
+    let restarted = Instant::now();
+    testbed.server.start_again().await.unwrap();
+    // The guard is not let go: nobody may have to wait for that.
+    testbed.children_are(0).await;
+    assert!(restarted.elapsed() < T / 2, "the session expired: {:?}", restarted.elapsed());
+    assert_eq!(guard.loss(), Some(Loss::LeaseEnded));
 }
 
 #[tokio::test(start_paused = true)]

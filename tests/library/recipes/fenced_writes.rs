@@ -5,6 +5,7 @@ use std::task::Poll;
 use zookeeper_recipes::zookeeper_client::{Acl, AuthId};
 
 use crate::prelude::*;
+use crate::support::stopped::stopped;
 
 #[tokio::test(start_paused = true)]
 async fn while_the_lock_is_held_writes_take_effect_under_the_namespace() {
@@ -45,6 +46,19 @@ async fn a_holder_whose_node_is_gone_is_refused_by_the_server() {
     assert_eq!(lost_by(fenced.delete(&counter).await), Loss::NodeDeleted);
     drop(guard);
     testbed.admin.delete(&counter, None).await.unwrap();
+}
+
+/// The node is there still, but by now the servers could have deleted it.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_stopped_for_a_lease_sends_nothing() {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::short_lived_builder).await;
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
+    let fenced = guard.fenced();
+    stopped(SHORT * 2 / 3);
+    let written = fenced.create(&format!("{}-counter", testbed.path), b"").await;
+    assert_eq!(lost_by(written), Loss::LeaseEnded);
+    assert_eq!(link.requests(Operation::Multi), 0);
+    assert_eq!(lost_by(guard.release().await), Loss::LeaseEnded);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ use futures_util::FutureExt;
 use zookeeper_recipes_dev::flap;
 
 use crate::prelude::*;
+use crate::support::counted_client::settle;
 use crate::support::latches::{awaited, gained, is_candidate, is_over, leadership};
 
 /// CURATOR-110. Curator: `TestLeaderLatch#testNoServerAtStart`: one gain, no loss.
@@ -43,6 +44,23 @@ async fn a_latch_that_was_closed_before_any_connection_never_takes_part() {
     // The curator is as good as new.
     let (latch, _) = testbed.leading_latch(&curator).await;
     latch.close().await.unwrap();
+}
+
+/// The candidate never led.
+#[tokio::test(start_paused = true)]
+async fn a_close_returns_when_the_node_is_known_to_be_deleted() {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::builder).await;
+    let leader = testbed.leading_latch(&testbed.curator().await).await;
+    let candidate = testbed.queued_latch(&curator).await;
+    let late = link.hold(Message::request(Operation::Delete));
+    let closing = tokio::spawn(async move { candidate.close().await });
+    within("the delete", late.struck()).await;
+    settle().await;
+    assert!(!closing.is_finished());
+    late.heal();
+    assert_eq!(within("the close", closing).await.unwrap().unwrap(), Released::Confirmed);
+    assert_eq!(testbed.children().await.len(), 1);
+    leader.0.close().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -118,6 +118,27 @@ async fn a_guard_alone_keeps_the_session_open() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lost_guard_that_is_kept_is_in_no_other_tasks_way() {
+    let testbed = Testbed::new().await;
+    let curator = testbed.attentive_curator().await;
+    let mutex = testbed.mutex(&curator);
+    for loss in [Loss::NodeDeleted, Loss::SessionExpired] {
+        let guard = within("the lock", mutex.acquire()).await.unwrap();
+        let next = mutex.clone();
+        let next = tokio::spawn(async move { next.acquire().await });
+        if loss == Loss::NodeDeleted {
+            testbed.remove(guard.node()).await;
+        } else {
+            testbed.kill_session(&curator).await;
+        }
+        let next = held(next).await;
+        assert_eq!(guard.loss(), Some(loss));
+        next.release().await.unwrap();
+        assert_eq!(lost_by(guard.release().await), loss);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
     let testbed = Testbed::new().await;
     let chroot = format!("{}{}/deep/down", testbed.server.connect_string(), testbed.path);
@@ -251,6 +272,25 @@ async fn an_ephemeral_parent_is_an_error() {
         let error = fails(within("the error", mutex.acquire()).await, ErrorKind::UnusablePath);
         assert!(error.path().unwrap().starts_with(&testbed.path), "{error:?}");
     }
+}
+
+/// The path is deleted between its create and ours, three times in a row. After that the policy counts.
+#[tokio::test(start_paused = true)]
+async fn a_path_that_is_deleted_as_fast_as_it_is_made_is_an_error_by_the_policy() {
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked(testbed.builder()).await;
+    let mutex = testbed.mutex(&curator.with_retry(RetryPolicy::never()));
+    // The first node and the path come before it.
+    let second = link.hold(Message::request(Operation::Create).nth(3));
+    let acquiring = tokio::spawn(async move { mutex.acquire().await });
+    within("the second node", second.struck()).await;
+    testbed.remove(&testbed.path).await;
+    let third = link.hold(Message::request(Operation::Create).nth(2));
+    second.heal();
+    within("the third node", third.struck()).await;
+    testbed.remove(&testbed.path).await;
+    third.heal();
+    fails(within("the error", acquiring).await.unwrap(), ErrorKind::Unavailable);
 }
 
 /// It says what may not be done, and the source is the server's answer.

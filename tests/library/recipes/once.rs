@@ -90,6 +90,38 @@ async fn a_run_without_success_is_an_error_and_the_next_runs() {
     assert_eq!(job.run(async |_| Ok::<_, Error>(())).await.unwrap(), OnceOutcome::Ran(()));
 }
 
+/// The node is deleted without the runner's knowledge: another process may run the key by now.
+#[tokio::test(start_paused = true)]
+async fn a_runner_whose_node_is_deleted_records_nothing() {
+    let testbed = Testbed::new().await;
+    // A long session: the node is not checked within the test's time.
+    let curator = testbed.patient_curator().await;
+    let job = curator.once(&testbed.path, "key").unwrap();
+    let robbed = job.run(async |hold| {
+        testbed.remove(hold.node()).await;
+        Ok::<_, Error>(())
+    });
+    assert_eq!(lost_by(within("the loss", robbed).await), Loss::NodeDeleted);
+    assert_eq!(testbed.data(&format!("{}/done/key", testbed.path)).await, None);
+    assert_eq!(job.run(async |_| Ok::<_, Error>(())).await.unwrap(), Once::Ran(()));
+}
+
+/// The record has the identity of both, since each test client has the same one.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_another_process_made_meanwhile_is_not_the_runners() {
+    let testbed = Testbed::new().await;
+    let (curator, other) = (testbed.patient_curator().await, testbed.patient_curator().await);
+    let [job, theirs] = [curator, other].map(|one| one.once(&testbed.path, "key").unwrap());
+    let robbed = job.run(async |hold| {
+        testbed.remove(hold.node()).await;
+        assert_eq!(theirs.run(async |_| Ok::<_, Error>(2)).await?, Once::Ran(2));
+        Ok::<_, Error>(1)
+    });
+    assert_eq!(lost_by(within("the loss", robbed).await), Loss::NodeDeleted);
+    let done = job.run(async |_| Ok::<_, Error>(1)).await.unwrap();
+    assert!(matches!(done, Once::AlreadyDone { .. }), "{done:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_bad_key_names_the_option() {
     let (testbed, curator) = Testbed::with_curator().await;

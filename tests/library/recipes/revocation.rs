@@ -68,6 +68,24 @@ async fn a_waiter_can_be_asked_before_it_holds() {
     within("the request", guard.revocation_requested()).await;
 }
 
+/// The task of the same client that is next has joined before the other client, and would get the lock without a request.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_asked_for_is_given_up_and_not_passed_on() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let mutex = testbed.mutex(&curator);
+    let holder = within("the lock", mutex.acquire()).await.unwrap();
+    let next = tokio::spawn(async move { mutex.acquire().await });
+    is_quiet(&holder).await;
+    let waiting = testbed.waits(&other).await;
+    assert!(Revoker::new(&other).attempt_revoke(holder.node()).await.unwrap());
+    within("the request", holder.revocation_requested()).await;
+    holder.release().await.unwrap();
+    let served = held(waiting).await;
+    assert!(!next.is_finished());
+    served.release().await.unwrap();
+    held(next).await.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn other_data_is_no_request() {
     let (testbed, curator) = Testbed::with_curator().await;

@@ -62,6 +62,54 @@ async fn a_waiter_whose_lock_an_administrator_deletes_gives_its_leases_up_and_qu
     testbed.nodes_are(0, 0).await;
 }
 
+/// One of its leases is left, and two were asked for.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_of_whose_leases_an_administrator_deletes_one_takes_none_of_the_others() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let holder = testbed.semaphore(&other, 3).acquire_many(2).await.unwrap();
+    for robbed in 0..2 {
+        let waiting = asks_for(&testbed.semaphore(&curator, 3), 2);
+        testbed.nodes_are(1, 4).await;
+        let leases = testbed.leases().await;
+        // Three are left, which is the limit.
+        testbed.remove(&leases[2 + robbed]).await;
+        eventually("it enters again, with two", async || {
+            let now = testbed.leases().await;
+            now.len() == 4 && !now.contains(&leases[2]) && !now.contains(&leases[3])
+        })
+        .await;
+        assert!(!waiting.is_finished());
+        drop(waiting);
+        testbed.nodes_are(0, 2).await;
+    }
+    holder.release().await.unwrap();
+}
+
+/// The lease was counted after an outage, when no hold could begin yet. By then it may not exist any more.
+#[tokio::test(start_paused = true)]
+async fn leases_are_counted_again_when_the_session_is_proven() {
+    const T: Duration = Duration::from_secs(18);
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked(testbed.builder().session_timeout(T)).await;
+    let semaphore = testbed.semaphore(&curator, 1);
+    within("the path", semaphore.acquire()).await.unwrap().release().await.unwrap();
+    let refused = link.refuse();
+    // The create of the lease follows that of the lock.
+    let lost = link.lose(Message::reply(Operation::Create).nth(2));
+    let waiting = asks(&semaphore);
+    struck_once(&lost).await;
+    // The probe of the reconnection alone is too late to renew the lease again in time.
+    tokio::time::sleep(T * 2 / 3).await;
+    drop(refused);
+    until(&curator, ConnectionState::Reconnected).await;
+    testbed.nodes_are(1, 1).await;
+    assert!(!waiting.is_finished(), "no hold can begin yet");
+    testbed.delete(&testbed.leases().await).await;
+    let lease = served(waiting).await;
+    assert!(testbed.stat(lease.node()).await.is_some());
+    lease.release().await.unwrap();
+}
+
 /// Curator takes any number, and waits for ever.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_cannot_be_curators_is_refused() {

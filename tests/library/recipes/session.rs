@@ -44,6 +44,24 @@ async fn retries_end_when_the_policy_is_used_up() {
     assert_eq!(closed, Released::Pending);
 }
 
+/// The node is deleted three times, and the policy allows one retry. A failure after a session timeout begins a new series.
+#[tokio::test(start_paused = true)]
+async fn retries_are_counted_from_the_beginning_after_a_long_wait() {
+    let (testbed, holder) = Testbed::with_curator().await;
+    let holder = testbed.mutex(&holder).acquire().await.unwrap();
+    let once = RetryPolicy::n_times(1, Duration::from_millis(50));
+    let curator = testbed.connect(testbed.short_lived_builder().retry(once)).await;
+    let waiting = testbed.waits(&curator).await;
+    for _ in 0..3 {
+        tokio::time::sleep(SHORT * 7 / 6).await;
+        let own = testbed.newcomer(&[holder.node()]).await;
+        testbed.remove(&own).await;
+        testbed.children_are(2).await;
+    }
+    holder.release().await.unwrap();
+    held(waiting).await.release().await.unwrap();
+}
+
 /// Short ones, whose leases leave the client a few hundred milliseconds.
 #[tokio::test(start_paused = true)]
 async fn a_hold_outlives_a_cut_link_with_every_session_timeout() {
@@ -60,6 +78,29 @@ async fn a_hold_outlives_a_cut_link_with_every_session_timeout() {
         guard.release().await.unwrap();
         within("the end", curator.close()).await;
     }
+}
+
+/// After an outage a node can be first before a lease lasts. By then it may not exist any more.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_deleted_while_its_session_is_proven_holds_nothing() {
+    const T: Duration = Duration::from_secs(18);
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked_with_parent(testbed.builder().session_timeout(T)).await;
+    let other = testbed.curator().await;
+    let refused = cut_off(&link).await;
+    // The probe of the reconnection alone is too late to renew the lease again in time.
+    tokio::time::sleep(T * 2 / 3).await;
+    drop(refused);
+    until(&curator, ConnectionState::Reconnected).await;
+    let waiting = testbed.waits(&curator).await;
+    let own = testbed.newcomer(&[]).await;
+    assert!(!waiting.is_finished(), "the lease does not last yet");
+    testbed.remove(&own).await;
+    let theirs = within("the lock", testbed.mutex(&other).acquire()).await.unwrap();
+    testbed.children_are(2).await;
+    assert!(!waiting.is_finished() && theirs.is_held());
+    theirs.release().await.unwrap();
+    held(waiting).await.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,6 +56,16 @@ async fn is_not_fooled(testbed: &Testbed, client: &CountedClient, theirs: Guard,
     held(ours).await.release().await.unwrap();
 }
 
+/// The watch on the parent fires before the create is answered.
+#[tokio::test(start_paused = true)]
+async fn a_path_made_again_is_not_mistaken_for_the_one_that_is_watched() {
+    let (testbed, client) = CountedClient::known().await;
+    let other = CountedClient::new(&testbed).await;
+    let theirs = drive_to(&testbed, &other, 1).await;
+    let ours = spawn(&testbed, &client);
+    is_not_fooled(&testbed, &client, theirs, ours).await;
+}
+
 /// The watch comes to a path made again, behind the create in the old one: the listing is from behind the watch, or
 /// it would be of the old one.
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,9 @@
 
 use crate::prelude::*;
 use crate::support::contenders::{Held, mutex};
-use crate::support::counted_client::{CountedClient, counted_clients, without_removals};
+use crate::support::counted_client::{
+    CountedClient, counted_clients, still_waits, without_removals,
+};
 
 /// The holder's client and the next one's, the hold, and the next one.
 async fn held_and_awaited(
@@ -52,6 +54,20 @@ async fn where_the_order_of_the_watches_is_unknown_the_deletion_lists() {
         assert_eq!(without_removals(second.took()), [Operation::List], "{reconnects}");
         guard.release().await.unwrap();
     }
+}
+
+/// A request to give the lock up is such a change.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_data_of_the_first_admits_nobody() {
+    let testbed = Testbed::with_parent().await;
+    let (_first, second, holder, next) = held_and_awaited(&testbed).await;
+    second.proxy.clear_log();
+    testbed.admin.set_data(holder.node(), b"__REVOKE__", None).await.unwrap();
+    eventually("it lists", async || second.log().contains(&Operation::List)).await;
+    still_waits(&second, &next).await;
+    assert!(holder.is_held());
+    holder.release().await.unwrap();
+    held(next).await.release().await.unwrap();
 }
 
 /// The answer to the watch tells that the predecessor is gone: that is its deletion, too.

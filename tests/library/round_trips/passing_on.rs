@@ -3,7 +3,7 @@
 //! node that must not be passed on.
 
 use crate::prelude::*;
-use crate::support::counted_client::{CountedClient, settle};
+use crate::support::counted_client::{CountedClient, settle, still_waits};
 
 /// Not to one of another identity, nor to one that wants a node of its own.
 #[tokio::test(start_paused = true)]
@@ -23,6 +23,8 @@ async fn a_node_passes_only_to_those_whose_node_would_be_the_same() {
         assert!(guard.fencing_token() > token);
         guard.release().await.unwrap();
     }
+    // Each create was counted.
+    client.is_known(&mutex).await;
 }
 
 /// A listing is under way when the holder releases, and shows that another client waits. To drop its watch sends a request, which
@@ -89,6 +91,157 @@ async fn behind_a_broken_link_nothing_is_passed_on() {
     testbed.admin.delete(&counter, None).await.unwrap();
 }
 
+/// Only a node that is the sole contender serves tasks that joined after its create.
+#[tokio::test(start_paused = true)]
+async fn a_stranger_that_came_first_is_served_before_a_task_of_the_holder() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed).await;
+    let mutex = testbed.mutex(&client.curator);
+    let holder = mutex.acquire().await.unwrap();
+    let stranger = testbed.waits(&testbed.curator().await).await;
+    let next = tokio::spawn(async move { mutex.acquire().await });
+    settle().await;
+    holder.release().await.unwrap();
+    let stranger = held(stranger).await;
+    still_waits(&client, &next).await;
+    stranger.release().await.unwrap();
+    held(next).await.release().await.unwrap();
+}
+
+/// The holder does not know that its node is deleted. The listing for the task that joins shows another's node alone.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_node_is_not_passed_on_past_the_present_holder() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed).await;
+    let mutex = testbed.mutex(&client.curator);
+    let holder = mutex.acquire().await.unwrap();
+    testbed.remove(holder.node()).await;
+    let stranger = testbed.mutex(&testbed.curator().await).acquire().await.unwrap();
+    let next = tokio::spawn(async move { mutex.acquire().await });
+    settle().await;
+    assert!(holder.is_held(), "nobody has told it");
+    assert_eq!(lost_by(holder.release().await), Loss::NodeDeleted);
+    still_waits(&client, &next).await;
+    assert!(stranger.is_held());
+    stranger.release().await.unwrap();
+    held(next).await.release().await.unwrap();
+}
+
+/// A refused write is news to the holder alone.
+#[tokio::test(start_paused = true)]
+async fn the_node_of_a_hold_that_a_server_called_lost_is_not_passed_on() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed).await;
+    let mutex = testbed.mutex(&client.curator);
+    let holder = mutex.acquire().await.unwrap();
+    let next = tokio::spawn(async move { mutex.acquire().await });
+    settle().await;
+    testbed.remove(holder.node()).await;
+    let stranger = testbed.mutex(&testbed.curator().await).acquire().await.unwrap();
+    assert_eq!(lost_by(holder.fenced().set(&testbed.path, b"").await), Loss::NodeDeleted);
+    assert_eq!(lost_by(holder.release().await), Loss::NodeDeleted);
+    still_waits(&client, &next).await;
+    assert!(stranger.is_held());
+    stranger.release().await.unwrap();
+    held(next).await.release().await.unwrap();
+}
+
+/// The second task has joined before the stranger, and the third after it.
+#[tokio::test(start_paused = true)]
+async fn a_stranger_that_comes_meanwhile_is_served_before_those_that_join_later() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed).await;
+    let task = || {
+        let mutex = testbed.mutex(&client.curator);
+        tokio::spawn(async move { mutex.acquire().await })
+    };
+    let first = testbed.mutex(&client.curator).acquire().await.unwrap();
+    let node = first.node().to_owned();
+    let second = task();
+    settle().await;
+    let stranger = testbed.waits(&testbed.curator().await).await;
+    round_trip(&client.curator).await;
+    let third = task();
+    settle().await;
+    first.release().await.unwrap();
+    let second = held(second).await;
+    assert_eq!(second.node(), node);
+    second.release().await.unwrap();
+    let stranger = held(stranger).await;
+    still_waits(&client, &third).await;
+    stranger.release().await.unwrap();
+    held(third).await.release().await.unwrap();
+}
+
+/// The delete fires the watch on the children, which is dropped only then.
+#[tokio::test(start_paused = true)]
+async fn the_node_of_a_sole_contender_costs_a_delete_and_no_removal_of_a_watch() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed).await;
+    let mutex = testbed.mutex(&client.curator);
+    let first = mutex.acquire().await.unwrap();
+    let next = tokio::spawn(async move { mutex.acquire().await });
+    settle().await;
+    first.release().await.unwrap();
+    let second = held(next).await;
+    client.took();
+    second.release().await.unwrap();
+    round_trip(&client.curator).await;
+    assert_eq!(client.took(), [Operation::Delete]);
+}
+
+/// The retention would last much longer.
+#[tokio::test(start_paused = true)]
+async fn a_kept_node_is_given_up_when_it_is_asked_for_and_when_the_connection_breaks() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::knowing(&testbed).await;
+    let other = testbed.curator().await;
+    for breaks in [false, true] {
+        let mutex = testbed.mutex(&client.curator).with_retention(Duration::from_secs(3600));
+        let guard = mutex.acquire().await.unwrap();
+        let node = guard.node().to_owned();
+        guard.release().await.unwrap();
+        // Its watches are set.
+        round_trip(&client.curator).await;
+        settle().await;
+        assert_eq!(testbed.children().await.len(), 1);
+        if breaks {
+            assert!(client.proxy.cut(Cut::Reset) > 0);
+        } else {
+            assert!(Revoker::new(&other).attempt_revoke(&node).await.unwrap());
+        }
+        testbed.children_are(0).await;
+    }
+}
+
+/// A session whose nodes or watches have used up half of their room keeps no node in advance.
+#[tokio::test(start_paused = true)]
+async fn no_node_is_retained_without_room_to_spare() {
+    for limited in ["nodes", "watches"] {
+        let mut testbed = Testbed::new().await;
+        let path = testbed.path.clone();
+        let builder = match limited {
+            "nodes" => testbed.builder().ephemeral_limit(120),
+            _ => testbed.builder(),
+        };
+        let curator = testbed.connect(builder).await;
+        let mutex = testbed.mutex(&curator).with_retention(Duration::from_secs(10));
+        // Two watches of a waiter are more than half of the room.
+        testbed.path = format!("{path}/{}", "x".repeat(30_000));
+        let other = testbed.mutex(&testbed.curator().await).acquire().await.unwrap();
+        let waiting = if limited == "watches" { Some(testbed.waits(&curator).await) } else { None };
+        round_trip(&curator).await;
+        testbed.path = path;
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        let nodes = testbed.children().await.into_iter().filter(|child| child.contains("-lock-"));
+        assert_eq!(nodes.count(), 0, "{limited}");
+        drop(other);
+        if let Some(waiting) = waiting {
+            held(waiting).await.release().await.unwrap();
+        }
+    }
+}
+
 /// A caller of the same client gets the lock without a create; a stranger gets it soon.
 #[tokio::test(start_paused = true)]
 async fn a_kept_node_is_given_up_when_a_stranger_comes() {
@@ -100,8 +253,11 @@ async fn a_kept_node_is_given_up_when_a_stranger_comes() {
     guard.release().await.unwrap();
     round_trip(&client.curator).await;
     client.took();
-    for _ in 0..3 {
-        let guard = mutex.acquire().await.unwrap();
+    for tries in [false, true, false] {
+        let guard = match tries {
+            false => mutex.acquire().await.unwrap(),
+            true => acquired(mutex.try_acquire().await.unwrap()).expect("it is ours"),
+        };
         assert_eq!(guard.node(), node);
         guard.release().await.unwrap();
     }

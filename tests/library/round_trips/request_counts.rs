@@ -4,7 +4,7 @@ use zookeeper_recipes_dev::Operation::{Create, Delete, GetData, List};
 
 use crate::prelude::*;
 use crate::support::contenders::{Make, latch, mutex, read, selector, write};
-use crate::support::counted_client::{CountedClient, counted_clients};
+use crate::support::counted_client::{CountedClient, counted_clients, without_removals};
 
 #[tokio::test(start_paused = true)]
 async fn the_first_acquire_learns_what_the_next_needs() {
@@ -49,6 +49,26 @@ async fn a_hand_over_takes_no_request_of_the_next_one() {
     }
 }
 
+/// The new predecessor is watched already, and the contender before it is watched from now on.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_predecessor_leaves_lists_and_watches_one_more() {
+    let testbed = Testbed::with_parent().await;
+    let [first, second, third, fourth] = counted_clients(&testbed).await;
+    let hold = first.made(&testbed, mutex).acquire().await.unwrap();
+    let next = second.enters(&testbed, mutex, 3).await;
+    let leaves = third.enters(&testbed, mutex, 4).await;
+    let last = fourth.enters(&testbed, mutex, 4).await;
+    fourth.took();
+    leaves.abort();
+    testbed.children_are(3).await;
+    eventually("a watch", async || fourth.log().contains(&GetData)).await;
+    round_trip(&fourth.curator).await;
+    assert_eq!(without_removals(fourth.took()), [List, GetData]);
+    hold.release().await.unwrap();
+    held(next).await.release().await.unwrap();
+    held(last).await.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_busy_lock_costs_one_read_and_no_write() {
     for (holder, recipe) in [(mutex as Make, mutex as Make), (write, read), (read, write)] {
@@ -71,6 +91,33 @@ async fn a_busy_lock_costs_one_read_and_no_write() {
         guard.release().await.unwrap();
         assert_eq!(ours.took(), [Delete]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_at_a_lock_that_another_task_of_the_client_holds_costs_nothing() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::new(&testbed).await;
+    let lock = client.made(&testbed, mutex);
+    let guard = lock.acquire().await.unwrap();
+    client.took();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    assert_eq!(client.took(), []);
+    guard.release().await.unwrap();
+}
+
+/// The listing of the wait showed another client's node, so only that of the try is a baseline.
+#[tokio::test(start_paused = true)]
+async fn a_try_after_a_wait_lists_once() {
+    let testbed = Testbed::with_parent().await;
+    let [ours, theirs] = counted_clients(&testbed).await;
+    let hold = theirs.made(&testbed, mutex).acquire().await.unwrap();
+    let waiting = ours.enters(&testbed, mutex, 3).await;
+    hold.release().await.unwrap();
+    held(waiting).await.release().await.unwrap();
+    ours.took();
+    let guard = ours.made(&testbed, mutex).try_acquire().await.unwrap().unwrap();
+    assert_eq!(ours.took(), [List, Create]);
+    guard.release().await.unwrap();
 }
 
 /// The lock path is missing, and so are further levels above it.

@@ -7,3 +7,4 @@ pub(crate) mod latches;
 pub(crate) mod leases;
 pub(crate) mod scrape;
 pub(crate) mod selectors;
+pub(crate) mod stopped;
