@@ -7,7 +7,7 @@
 //! A hold has no task. The lease ends it, or the session's [node monitor](super::node_monitor), which watches its znode.
 
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,7 @@ use crate::metrics::Holding;
 use crate::session::Session;
 use crate::session::cleanup::CleanupOutcome;
 use crate::session::lease::LeaseTerm;
+use crate::sync::OnceLock;
 
 /// The answer to a caller. `None`: another contender is first, and the caller asked not to wait.
 pub(crate) type Answer = Result<Option<OwnedHold>, Error>;

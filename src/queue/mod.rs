@@ -22,6 +22,8 @@ mod queues;
 mod request;
 pub(crate) mod rules;
 mod session_nodes;
+#[cfg(all(test, feature = "simulation"))]
+mod threads;
 mod wait;
 
 pub(crate) use self::contending::Contending;

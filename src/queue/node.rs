@@ -1,7 +1,7 @@
 //! Our znodes in the queue, and the one way in which they are deleted (invariant 3).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -16,7 +16,7 @@ use crate::client::{ChildrenWatch, ClientError, Failure, LinkWatch};
 use crate::session::Session;
 use crate::session::cleanup::{CleanupOutcome, CleanupTask, clean_up, delete};
 use crate::session::session::Reservation;
-use crate::sync::Mutex;
+use crate::sync::{AtomicBool, Mutex};
 
 /// A znode of ours in the queue.
 #[derive(Debug)]
@@ -156,6 +156,8 @@ impl OwnedNode {
         if !self.path_nodes.unregister(&self.znode) {
             return None;
         }
+        #[cfg(all(test, feature = "simulation"))]
+        super::threads::delete_sent();
         Some(PendingDelete {
             sent: Box::pin(delete(&self.nodes.session, &self.znode.path)),
             znode: self.znode.clone(),

@@ -135,7 +135,7 @@ fn watch(session: &Arc<Session>, node: &Monitored) -> Option<Watching> {
 }
 
 /// Ends all holds of the session, and waits until the znodes are deleted.
-async fn give_up(nodes: &SessionNodes) {
+pub(super) async fn give_up(nodes: &SessionNodes) {
     let expired = nodes.session.ended().is_cancelled();
     let loss = if expired { Loss::SessionExpired } else { Loss::Closed };
     let mut deletes = Vec::new();

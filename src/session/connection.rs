@@ -88,6 +88,22 @@ impl Connection {
         })
     }
 
+    /// Makes a connection without a supervisor, whose present session is `session`.
+    #[cfg(all(test, feature = "simulation"))]
+    pub(crate) fn without_supervisor(session: &Arc<Session>) -> Arc<Self> {
+        let settings = Settings {
+            session_timeout: session.timeout(),
+            connection_timeout: session.timeout(),
+            acls: Arc::default(),
+            ephemeral_limit: usize::MAX,
+            path_label: PathLabel::default(),
+        };
+        let closed = watch::Sender::new(None).subscribe();
+        let connection = Self::new(settings, LockPath::root(), ConnectionState::Connected, closed);
+        drop(connection.current.send_replace(Ok(session.clone())));
+        connection
+    }
+
     /// Returns `path` as the server knows it.
     pub(crate) fn absolute(&self, path: &LockPath) -> LockPath {
         self.root.join(path)

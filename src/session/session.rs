@@ -47,9 +47,30 @@ impl Session {
     /// was asked for at `opened` at the earliest.
     pub(super) fn new(client: Client, requested: Duration, opened: BootInstant) -> Arc<Self> {
         let timeout = client.session_timeout().min(requested);
+        let session_id = client.session_id();
+        let root = client.root().clone();
+        Self::with(Some(client), session_id, root, timeout, opened)
+    }
+
+    /// Makes a session without a client, with a lease that has just begun. Its requests fail as those of a session that ended.
+    #[cfg(all(test, feature = "simulation"))]
+    pub(crate) fn without_client(timeout: Duration) -> Arc<Self> {
+        let now = BootInstant::now();
+        let session = Self::with(None, 1, LockPath::root(), timeout, now);
+        session.lease.renew(now, now);
+        session
+    }
+
+    fn with(
+        client: Option<Client>,
+        session_id: i64,
+        root: LockPath,
+        timeout: Duration,
+        opened: BootInstant,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            session_id: client.session_id(),
-            root: client.root().clone(),
+            session_id,
+            root,
             timeout,
             lease: Lease::new(timeout, opened),
             ended: CancellationToken::new(),
@@ -58,7 +79,7 @@ impl Session {
             borrowers: Arc::default(),
             watch_budget: Arc::new(Semaphore::new(WATCH_BUDGET)),
             ephemerals: AtomicUsize::new(0),
-            client: Mutex::new(Some(client)),
+            client: Mutex::new(client),
         })
     }
 
@@ -111,7 +132,7 @@ impl Session {
     }
 
     /// Ends the session: first its holds are lost, then its tasks end. Returns the client.
-    pub(super) fn end(&self, loss: Loss) -> Option<Client> {
+    pub(crate) fn end(&self, loss: Loss) -> Option<Client> {
         self.lease.close(loss);
         self.ended.cancel();
         self.client.lock().take()

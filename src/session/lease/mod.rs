@@ -8,7 +8,7 @@
 pub(crate) mod anchor;
 mod policy;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ pub use self::policy::LossPolicy;
 use crate::clock::BootInstant;
 use crate::error::Loss;
 use crate::metrics::Holds;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, OnceLock};
 
 /// One uninterrupted stretch in which a policy's holds last. Every hold belongs to one.
 #[derive(Debug)]

@@ -103,7 +103,7 @@ async fn a_runner_whose_node_is_deleted_records_nothing() {
     });
     assert_eq!(lost_by(within("the loss", robbed).await), Loss::NodeDeleted);
     assert_eq!(testbed.data(&format!("{}/done/key", testbed.path)).await, None);
-    assert_eq!(job.run(async |_| Ok::<_, Error>(())).await.unwrap(), Once::Ran(()));
+    assert_eq!(job.run(async |_| Ok::<_, Error>(())).await.unwrap(), OnceOutcome::Ran(()));
 }
 
 /// The record has the identity of both, since each test client has the same one.
@@ -114,12 +114,12 @@ async fn a_record_that_another_process_made_meanwhile_is_not_the_runners() {
     let [job, theirs] = [curator, other].map(|one| one.once(&testbed.path, "key").unwrap());
     let robbed = job.run(async |hold| {
         testbed.remove(hold.node()).await;
-        assert_eq!(theirs.run(async |_| Ok::<_, Error>(2)).await?, Once::Ran(2));
+        assert_eq!(theirs.run(async |_| Ok::<_, Error>(2)).await?, OnceOutcome::Ran(2));
         Ok::<_, Error>(1)
     });
     assert_eq!(lost_by(within("the loss", robbed).await), Loss::NodeDeleted);
     let done = job.run(async |_| Ok::<_, Error>(1)).await.unwrap();
-    assert!(matches!(done, Once::AlreadyDone { .. }), "{done:?}");
+    assert!(matches!(done, OnceOutcome::AlreadyDone { .. }), "{done:?}");
 }
 
 #[tokio::test(start_paused = true)]
