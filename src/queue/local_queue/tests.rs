@@ -128,6 +128,7 @@ fn the_first_caller_has_a_node_made_and_the_others_wait_for_it() {
     );
     assert_eq!(queue.fine(Event::Joined(waiter())), [Command::NotifyQueued(vec![2])]);
     assert_eq!(queue.queued(), 2);
+    assert_eq!(queue.next_ticket(), 3);
 }
 
 /// The queue in each state, and the answers to the questions.

@@ -205,6 +205,7 @@ mod tests {
             (&[b, a], b, wait_for(&[a])),
             (&[c, a, b], c, wait_for(&[a, b])),
             (&[b, c, a, d], d, wait_for(&[a, b, c])),
+            (&[c, a, b, d], d, wait_for(&[a, b, c])),
             (&[c, b], c, wait_for(&[b])),
             (&[a, b], c, Decision::Gone),
             (&[], a, Decision::Gone),

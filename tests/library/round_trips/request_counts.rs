@@ -135,3 +135,13 @@ async fn the_first_acquire_of_a_missing_path_makes_it_and_tries_again() {
         guard.release().await.unwrap();
     }
 }
+
+/// The close has begun, and its task has not run yet.
+#[tokio::test(start_paused = true)]
+async fn no_node_is_created_for_an_acquire_behind_a_close() {
+    let (testbed, client) = CountedClient::known().await;
+    let mutex = testbed.mutex(&client.curator);
+    let (_, acquired) = tokio::join!(client.curator.close(), mutex.acquire());
+    fails(acquired, ErrorKind::Closed);
+    assert!(!client.took().contains(&Create));
+}
