@@ -97,7 +97,7 @@ pub(super) fn send(
     watch_children: Option<WatchPermit>,
 ) -> Result<Creating, Failure> {
     #[cfg(all(test, feature = "simulation"))]
-    super::threads::create_sent(request, max_ticket);
+    super::tests::create_sent(request, max_ticket);
     let client = nodes.session.client()?;
     let path_nodes = nodes.at(&request.path, &request.family);
     let link = client.watch_link();

@@ -23,7 +23,7 @@ mod request;
 pub(crate) mod rules;
 mod session_nodes;
 #[cfg(all(test, feature = "simulation"))]
-mod threads;
+mod tests;
 mod wait;
 
 pub(crate) use self::contending::Contending;

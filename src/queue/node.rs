@@ -157,7 +157,7 @@ impl OwnedNode {
             return None;
         }
         #[cfg(all(test, feature = "simulation"))]
-        super::threads::delete_sent();
+        super::tests::delete_sent();
         Some(PendingDelete {
             sent: Box::pin(delete(&self.nodes.session, &self.znode.path)),
             znode: self.znode.clone(),

@@ -1,4 +1,4 @@
-//! Tests of what the simulation cannot show, because it has one thread. `shuttle` runs each test under many schedules: each use
+//! Tests of the queue on several threads, which the simulation cannot show. `shuttle` runs each test under many schedules: each use
 //! of a type of [`sync`](crate::sync) is a point at which another thread may continue.
 //!
 //! There is no server. The session has no client, so requests are recorded where they would be sent. The tasks of the library
