@@ -65,7 +65,8 @@ struct Caller {
     queued: QueuedFlag,
     /// The start of the present series of failures.
     began: BootInstant,
-    retry: Retry,
+    /// `None` before the first failure.
+    retry: Option<Box<Retry>>,
     reply: oneshot::Sender<Answer>,
 }
 
@@ -443,9 +444,8 @@ impl QueueDriver {
     ) -> Waiting {
         let (reply, answer) = oneshot::channel();
         let requester = Requester::current();
-        let retry = request.retry.start();
         let waiter = request.waiter.clone();
-        let caller = Caller { request, requester, queued: queued.clone(), began, retry, reply };
+        let caller = Caller { request, requester, queued: queued.clone(), began, retry: None, reply };
         let mut inner = self.inner.lock();
         let held_by = match &inner.first {
             Some(first) if !waiter.no_wait && inner.queue.is_busy() => {
@@ -620,9 +620,11 @@ impl QueueDriver {
             for (ticket, caller) in &mut inner.callers {
                 if reset {
                     caller.began = BootInstant::now();
-                    caller.retry = caller.request.retry.start();
+                    caller.retry = None;
                 }
-                let next = caller.retry.next_pause(caller.began.elapsed());
+                let policy = &caller.request.retry;
+                let retry = caller.retry.get_or_insert_with(|| Box::new(policy.start()));
+                let next = retry.next_pause(caller.began.elapsed());
                 pause = pause.or(next);
                 if next.is_none() {
                     exhausted.push(*ticket);

@@ -22,6 +22,7 @@ use super::request::{Request, Requester};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
+use crate::lock_path::LockPath;
 use crate::metrics::Holding;
 use crate::session::Session;
 use crate::session::cleanup::CleanupOutcome;
@@ -50,7 +51,7 @@ impl End {
 /// The part of a hold that a guard can ask. The state outlives the hold.
 #[derive(Debug)]
 pub(crate) struct HoldState {
-    path: String,
+    path: LockPath,
     znode: Arc<Znode>,
     token: FencingToken,
     term: Arc<LeaseTerm>,
@@ -72,7 +73,7 @@ impl HoldState {
         term: Arc<LeaseTerm>,
         requester: Requester,
     ) -> Arc<Self> {
-        let path = request.path.to_string();
+        let path = request.path.clone();
         let companion = request.companion.as_deref();
         let token = companion.map_or_else(|| FencingToken::new(znode.czxid), Self::fencing_token);
         let counted = term.holds.begin(&request.counted);
@@ -92,7 +93,7 @@ impl HoldState {
     }
 
     pub(crate) fn path(&self) -> &str {
-        &self.path
+        self.path.as_str()
     }
 
     /// The path of the contender's znode.
@@ -190,7 +191,7 @@ impl HoldState {
 
     /// Waits for the delete, if there is one, and reports the release to the caller.
     async fn released(&self, end: End, step: ReleaseStep) -> Result<Released, Error> {
-        let path = &self.path;
+        let path = self.path();
         if let End::Lost(loss) = end {
             tracing::warn!(path, %loss, "released what was lost before");
             return Err(Error::lost(path, loss));

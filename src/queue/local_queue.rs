@@ -110,7 +110,7 @@ pub(super) enum Question {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
     /// A caller joins. It gets the [next ticket](LocalQueue::next_ticket).
-    Joined(Waiter),
+    Joined(Arc<Waiter>),
     /// A caller stopped waiting.
     Withdrawn(Ticket),
     /// A listing shows another contender before the node of the entry.
@@ -189,7 +189,7 @@ pub(super) enum Refusal {
 pub(super) struct Node {
     pub(super) id: NodeId,
     /// The waiter for which the node was created; later, the most recent holder.
-    pub(super) holder: Waiter,
+    pub(super) holder: Arc<Waiter>,
     pub(super) sole: Sole,
     /// Waiters with a lower ticket may hold by the node.
     pub(super) max_ticket: Ticket,
@@ -221,7 +221,7 @@ enum NodeState {
 #[derive(Debug)]
 pub(super) struct LocalQueue {
     /// The waiters in the order in which they joined.
-    waiters: BTreeMap<Ticket, Waiter>,
+    waiters: BTreeMap<Ticket, Arc<Waiter>>,
     next_ticket: Ticket,
     /// True if some waiters may have asked not to wait.
     has_try_waiters: bool,
@@ -248,7 +248,7 @@ impl LocalQueue {
     }
 
     /// A queue that begins with a hold by `node`, a semaphore's permit, which was admitted by count. The hold has number 0.
-    pub(super) fn held(node: NodeId, holder: Waiter) -> Self {
+    pub(super) fn held(node: NodeId, holder: Arc<Waiter>) -> Self {
         let node = Node { id: node, holder, sole: Sole::No, max_ticket: 0 };
         Self { node: NodeState::Held(node), passes_on: false, ..Self::new() }
     }
@@ -259,7 +259,7 @@ impl LocalQueue {
         event: Event,
         look: impl FnOnce(Question) -> Conditions,
     ) -> Vec<Command> {
-        let mut commands = Vec::new();
+        let mut commands = Vec::with_capacity(4);
         let out = &mut commands;
         match event {
             Event::Joined(waiter) => self.join(waiter, look, out),
@@ -343,7 +343,7 @@ impl LocalQueue {
 
     fn join(
         &mut self,
-        waiter: Waiter,
+        waiter: Arc<Waiter>,
         look: impl FnOnce(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {

@@ -38,7 +38,7 @@ pub(crate) struct Request {
     pub(crate) family: Family,
     pub(crate) kind: Kind,
     /// The part that the local queue decides by.
-    pub(crate) waiter: Waiter,
+    pub(crate) waiter: Arc<Waiter>,
     /// The write hold of which a read is a companion. The read needs no place in the queue while the write hold lasts.
     pub(crate) companion: Option<Arc<HoldState>>,
     pub(crate) retry: RetryPolicy,
@@ -49,6 +49,10 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    pub(crate) fn waiter_mut(&mut self) -> &mut Waiter {
+        Arc::make_mut(&mut self.waiter)
+    }
+
     /// Returns true if the hold is shared with others of its kind.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.kind, Kind::Read | Kind::Lease)

@@ -146,14 +146,14 @@ fn assert_no_write_after(end: Sent, hold: u8) {
 }
 
 fn request() -> Request {
-    let waiter = Waiter {
+    let waiter = Arc::new(Waiter {
         node: NodeSpec { data: Arc::from([]), acls: Arc::from([]) },
         shares_queue: true,
         node_per_hold: false,
         no_wait: false,
         retention: Duration::ZERO,
         loss_policy: LossPolicy::Lease,
-    };
+    });
     Request {
         path: LockPath::parse("path", "/lock").expect("a path"),
         family: Family::Latches,

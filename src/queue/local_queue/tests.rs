@@ -54,8 +54,12 @@ fn create(ticket: Ticket, max_ticket: Ticket, watch_children: bool) -> Command {
     Command::Create { ticket, max_ticket, watch_children }
 }
 
+fn joined(waiter: Waiter) -> Event {
+    Event::Joined(Arc::new(waiter))
+}
+
 fn first(sole: Sole, max_ticket: Ticket) -> Event {
-    Event::First(Node { id: NODE, holder: waiter(), sole, max_ticket })
+    Event::First(Node { id: NODE, holder: Arc::new(waiter()), sole, max_ticket })
 }
 
 const DELETE: Command = Command::Delete { node: NODE };
@@ -79,14 +83,14 @@ impl LocalQueue {
 
     fn joined(&mut self, waiters: impl IntoIterator<Item = Waiter>) {
         for waiter in waiters {
-            self.fine(Event::Joined(waiter));
+            self.fine(joined(waiter));
         }
     }
 
     /// Caller 0 holds by a node of which that is known, as hold 1; the others joined before the create if `before`.
     fn held_with(holder: Waiter, sole: Sole, before: bool, waiters: Vec<Waiter>) -> Self {
         let mut queue = Self::new();
-        queue.fine(Event::Joined(holder));
+        queue.fine(joined(holder));
         let count = u64::try_from(waiters.len()).unwrap();
         if before {
             queue.joined(waiters);
@@ -116,8 +120,8 @@ const NEXT: Command = Command::Begin { ticket: 1, hold: 2 };
 #[test]
 fn the_first_caller_has_a_node_made_and_the_others_wait_for_it() {
     let mut queue = LocalQueue::new();
-    assert_eq!(queue.fine(Event::Joined(waiter())), [create(0, 1, false)]);
-    assert_eq!(queue.fine(Event::Joined(waiter())), []);
+    assert_eq!(queue.fine(joined(waiter())), [create(0, 1, false)]);
+    assert_eq!(queue.fine(joined(waiter())), []);
     assert_eq!(
         queue.fine(first(Sole::NotAsked, 1)),
         [
@@ -126,7 +130,7 @@ fn the_first_caller_has_a_node_made_and_the_others_wait_for_it() {
             Command::Begin { ticket: 0, hold: 1 }
         ]
     );
-    assert_eq!(queue.fine(Event::Joined(waiter())), [Command::NotifyQueued(vec![2])]);
+    assert_eq!(queue.fine(joined(waiter())), [Command::NotifyQueued(vec![2])]);
     assert_eq!(queue.queued(), 2);
     assert_eq!(queue.next_ticket(), 3);
 }
@@ -168,7 +172,7 @@ fn the_questions_are_answered_in_each_state() {
 
 #[test]
 fn a_permit_is_deleted_when_its_hold_is_released() {
-    let mut queue = LocalQueue::held(NODE, with_retention());
+    let mut queue = LocalQueue::held(NODE, Arc::new(with_retention()));
     let released = Event::Released { hold: 0, lost: false };
     assert_eq!(queue.fine(released.clone()), [DELETE]);
     assert_eq!(queue.fine(released), []);
@@ -241,7 +245,7 @@ fn a_release_passes_the_node_on_only_if_every_condition_holds() {
 fn news_of_a_stranger_stops_the_node_for_those_that_join_later() {
     let mut queue = LocalQueue::held_with(waiter(), Sole::Yes, false, vec![waiter()]);
     let fired = Conditions { unfired: false, ..FINE };
-    assert_eq!(queue.on(Event::Joined(waiter()), |_| fired), [Command::NotifyQueued(vec![2])]);
+    assert_eq!(queue.on(joined(waiter()), |_| fired), [Command::NotifyQueued(vec![2])]);
     assert_eq!(queue.on(RELEASED, |_| fired), [NEXT]);
     let released = Event::Released { hold: 2, lost: false };
     assert_eq!(queue.on(released, |_| fired), [DELETE, create(2, 3, true)]);
@@ -312,7 +316,7 @@ fn a_node_is_admitted_for_a_caller_that_it_was_made_for() {
     ];
     for (name, conditions, caller, max_ticket, commands) in table {
         let mut queue = LocalQueue::new();
-        queue.fine(Event::Joined(caller));
+        queue.fine(joined(caller));
         assert_eq!(queue.on(first(Sole::No, max_ticket), |_| conditions), commands, "{name}");
     }
     let mut queue = LocalQueue::new();
@@ -327,14 +331,14 @@ fn a_node_is_admitted_for_a_caller_that_it_was_made_for() {
 fn a_try_is_refused_as_soon_as_another_is_first() {
     let refused = |ticket| vec![Command::Refuse(vec![ticket], Refusal::Busy)];
     let mut queue = LocalQueue::held_with(waiter(), Sole::No, true, vec![]);
-    assert_eq!(queue.fine(Event::Joined(a_try())), refused(1));
+    assert_eq!(queue.fine(joined(a_try())), refused(1));
     let mut queue = LocalQueue::new();
     queue.joined([waiter(), a_try()]);
     assert_eq!(
         queue.fine(Event::Behind),
         [Command::NotifyQueued(vec![0]), Command::Refuse(vec![1], Refusal::Busy)]
     );
-    assert_eq!(queue.fine(Event::Joined(a_try())), refused(2));
+    assert_eq!(queue.fine(joined(a_try())), refused(2));
     let mut queue = LocalQueue::new();
     queue.joined([a_try(), a_try()]);
     let begin = Command::Begin { ticket: 0, hold: 1 };
@@ -381,7 +385,7 @@ fn a_retained_node_is_taken_by_the_next_caller_or_ends() {
         queue
     };
     let ended = |then: Vec<Command>| [vec![Command::EndRetention], then].concat();
-    let joined = || Event::Joined(waiter());
+    let joined = || joined(waiter());
     let fired = Conditions { unfired: false, ..FINE };
     assert!(retained(Sole::Yes).is_kept());
     assert_eq!(retained(Sole::Yes).fine(joined()), ended(vec![NEXT]));
@@ -490,7 +494,7 @@ impl World {
                     ..waiter()
                 };
                 self.waiting.insert(queue.next_ticket(), caller.clone());
-                self.on(Event::Joined(caller));
+                self.on(joined(caller));
             }
             4 => {
                 let nth = usize::from(how) % self.waiting.len().max(1);
@@ -576,6 +580,7 @@ impl World {
         let (Some(max_ticket), Some(id)) = (self.entry, self.node) else { return };
         self.bound = if self.sole && self.now.unfired { Ticket::MAX } else { max_ticket };
         let holder = self.waiting.values().next().cloned().unwrap_or_else(waiter);
+        let holder = Arc::new(holder);
         self.on(Event::First(Node { id, holder, sole, max_ticket }));
     }
 

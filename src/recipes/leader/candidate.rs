@@ -38,7 +38,7 @@ impl Candidate {
         let recipe = Recipe { retry, ..Recipe::new(curator, path, recipe)? };
         let mut request = recipe.request(family, kind);
         // Each candidate has a node of its own.
-        request.waiter.shares_queue = false;
+        request.waiter_mut().shares_queue = false;
         Ok(Self { recipe, request: Arc::new(request) })
     }
 

@@ -42,7 +42,7 @@ impl Permits {
         let exclusive = Family::Exclusive(ContenderFilter::Curator);
         let mut mutex = locks.request(exclusive, Kind::Lock);
         // The mutex only keeps permits in order. A doubt about it is no reason to give it up.
-        mutex.waiter.loss_policy = LossPolicy::SessionExpired;
+        mutex.waiter_mut().loss_policy = LossPolicy::SessionExpired;
         // The metrics count the permits, not the mutex.
         mutex.counted = LockLabels::default();
         let leases = recipe.below("leases");
@@ -105,8 +105,8 @@ impl Permits {
                 return Ok(None);
             }
             // Without `check_first`: the permits were just counted, and a waiter for the mutex has nodes among them.
-            Arc::make_mut(&mut mutex).waiter.no_wait = true;
-            Arc::make_mut(&mut permit).waiter.no_wait = true;
+            Arc::make_mut(&mut mutex).waiter_mut().no_wait = true;
+            Arc::make_mut(&mut permit).waiter_mut().no_wait = true;
         }
         let contending = self.recipe.curator.queues().contend_for_permits(PermitRequest {
             permit,

@@ -75,7 +75,7 @@ impl Contender {
         let no_wait = matches!(patience, Patience::NoWait);
         if no_wait || companion.is_some() {
             let request = Arc::make_mut(&mut request);
-            request.waiter.no_wait = no_wait;
+            request.waiter_mut().no_wait = no_wait;
             request.check_first = no_wait;
             request.companion = companion.map(|write| write.state().clone());
         }

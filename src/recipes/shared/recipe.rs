@@ -84,14 +84,14 @@ impl Recipe {
         let options = self.curator.options();
         Request {
             path: self.path.clone(),
-            waiter: Waiter {
+            waiter: Arc::new(Waiter {
                 node: NodeSpec { data: options.identity.clone(), acls: options.acls.clone() },
                 shares_queue: matches!(family, Family::Exclusive(_)),
                 node_per_hold: false,
                 no_wait: false,
                 retention: Duration::ZERO,
                 loss_policy: options.loss_policy,
-            },
+            }),
             family,
             kind,
             companion: None,

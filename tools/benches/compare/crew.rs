@@ -6,6 +6,7 @@ use std::time::Duration;
 use tools::{Failure, now};
 
 use crate::child::Child;
+use crate::in_process;
 use crate::load::{Lap, Load, Recipe};
 use crate::ours::Ours;
 use crate::raw::Raw;
@@ -22,6 +23,8 @@ pub(crate) enum Peer {
     /// The same process, with a mutex object for each thread.
     CuratorEach,
     Kazoo,
+    /// A mutex of this process alone, without a server.
+    Tokio,
 }
 
 impl Peer {
@@ -39,6 +42,7 @@ impl fmt::Display for Peer {
             Peer::Curator => "curator",
             Peer::CuratorEach => "curator-each",
             Peer::Kazoo => "kazoo",
+            Peer::Tokio => "tokio",
         })
     }
 }
@@ -74,7 +78,7 @@ impl Crew {
     ///
     /// # Errors
     ///
-    /// Only of ours and raw: without those there is nothing to compare. Any other is missing from then on.
+    /// Only of ours, raw and tokio: without those there is nothing to compare. Any other is missing from then on.
     pub(crate) async fn run(
         &mut self,
         peer: Peer,
@@ -85,6 +89,7 @@ impl Crew {
         let lap = match peer {
             Peer::Ours => return self.ours.run(link, path, load).await.map(Some),
             Peer::Raw => return self.raw.run(link, path, load).await.map(Some),
+            Peer::Tokio => return in_process::run(load).await.map(Some),
             _ if self.missing.contains_key(&peer.process()) => return Ok(None),
             Peer::Curator | Peer::CuratorEach | Peer::Kazoo => {
                 let Some(child) = self.children.get_mut(&peer.process()) else { return Ok(None) };

@@ -15,6 +15,7 @@ mod busy;
 mod child;
 mod comparison;
 mod crew;
+mod in_process;
 mod load;
 mod machine;
 mod ours;

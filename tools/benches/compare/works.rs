@@ -173,6 +173,7 @@ pub(crate) const WORKS: &[Work] = &[
         peers: &[
             (Peer::Curator, Some(Goal::AtLeastTimes(30.0))),
             (Peer::CuratorEach, Some(Goal::AtLeastTimes(30.0))),
+            (Peer::Tokio, None),
         ],
         ..TASKS
     },
