@@ -69,7 +69,7 @@ conditions() {
   drop 'passing on: same data and ACLs' \
     local_queue.rs 's/self\.node == next\.node/true/'
   drop 'passing on: to those that asked before the news' \
-    local_queue.rs 's/let joined_in_time = ticket < node\.max_ticket;/let joined_in_time = true;/'
+    local_queue.rs 's/let joined_in_time = ticket < node\.ticket_limit;/let joined_in_time = true;/'
   drop 'passing on: the watch has not fired' \
     driver.rs 's/watch\.lock\(\)\.has_fired\(\)/{ let _ = watch; false }/'
   drop 'seat: those that wait have one after a release' \

@@ -17,7 +17,6 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::hold::HoldState;
-use super::local_queue::Ticket;
 use super::node::{OwnedNode, Room, Znode};
 use super::path_nodes::{CreateWith, PathNodes, Position};
 use super::request::{EntryAborted, Request};
@@ -58,8 +57,6 @@ pub(super) struct Creating {
     pub(super) nodes: Arc<SessionNodes>,
     path_nodes: Arc<PathNodes>,
     pub(super) request: Arc<Request>,
-    /// Waiters with a lower ticket may acquire through this znode.
-    pub(super) max_ticket: Ticket,
     /// The name up to the sequence number, GUID included.
     prefix: String,
     /// The connection as it was before the create was sent.
@@ -92,12 +89,9 @@ pub(super) fn reserve(
 pub(super) fn send(
     nodes: &Arc<SessionNodes>,
     request: &Arc<Request>,
-    max_ticket: Ticket,
     room: Room,
     watch_children: Option<WatchPermit>,
 ) -> Result<Creating, Failure> {
-    #[cfg(all(test, feature = "simulation"))]
-    super::tests::create_sent(request, max_ticket);
     let client = nodes.session.client()?;
     let path_nodes = nodes.at(&request.path, &request.family);
     let link = client.watch_link();
@@ -120,7 +114,6 @@ pub(super) fn send(
         nodes: nodes.clone(),
         path_nodes,
         request: request.clone(),
-        max_ticket,
         prefix,
         link: Some(link),
         answer,
@@ -202,7 +195,7 @@ async fn create_companion(
         // Some servers do not return the `Stat` of a node that a transaction creates.
         Ok(()) => Ok((write.znode().sequence, 0)),
         Err(WriteFailure::NotThere) => {
-            write.node_is_gone();
+            write.mark_node_gone();
             Err(Failure::NoNode)
         }
         // Only this process knows the name, so an earlier try took effect.
@@ -257,7 +250,7 @@ pub(super) async fn create_node(
             Some(creating) => creating,
             None => {
                 let room = reserve(nodes, request, owner).map_err(EntryAborted::Failed)?;
-                send(nodes, request, 0, room, None)
+                send(nodes, request, room, None)
                     .map_err(|failure| EntryAborted::Retry(failure.into_source()))?
             }
         };

@@ -21,7 +21,7 @@ use super::entry::{self, Source};
 use super::hold::{Answer, End, HoldState, OwnedHold};
 use super::local_queue::{
     Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Question, Refusal, Sole,
-    Ticket,
+    Ticket, Waiter,
 };
 use super::node::{DeleteOutcome, OwnedNode, PendingDelete, Znode};
 use super::path_nodes::PathNodes;
@@ -74,7 +74,6 @@ struct Caller {
 #[derive(Debug)]
 pub(super) struct First {
     pub(super) node: OwnedNode,
-    pub(super) sole: Sole,
     /// The watch on the children, from the listing that showed whether the node is the sole contender.
     pub(super) children: Option<SharedWatch>,
     /// Cancelled at the end of a retention.
@@ -84,8 +83,8 @@ pub(super) struct First {
 pub(super) type SharedWatch = Arc<Mutex<ChildrenWatch>>;
 
 impl First {
-    pub(super) fn new(node: OwnedNode, sole: Sole, children: Option<SharedWatch>) -> Self {
-        Self { node, sole, children, retention: None }
+    pub(super) fn new(node: OwnedNode, children: Option<SharedWatch>) -> Self {
+        Self { node, children, retention: None }
     }
 
     fn id(&self) -> NodeId {
@@ -115,7 +114,7 @@ pub(super) enum NotAdmitted {
     /// The session lease has ended.
     NoLease(First),
     /// No caller wants the node.
-    Abandoned,
+    Abandoned(First),
 }
 
 /// The next step of the node of a released hold.
@@ -133,7 +132,7 @@ enum Action {
     EndRetention(CancellationToken),
     ConfirmDelete(PendingDelete),
     Forget(OwnedNode),
-    Enter(Option<Creating>),
+    Enter(Option<(Creating, Ticket)>),
     Requeue(OwnedNode),
     NotifyQueued(Vec<QueuedFlag>),
     Refuse(Vec<Caller>, Refusal),
@@ -153,8 +152,10 @@ enum Action {
         loss_policy: LossPolicy,
     },
     Begin(PendingHold),
-    /// Give the node back to its entry, to prove the session (`Some`), or because no caller wants it.
-    Return(First, Option<Sole>),
+    /// Give the node back to its entry, to prove the session.
+    Prove(First),
+    /// Give the node back to its entry, because no caller wants it.
+    Abandon(First),
 }
 
 /// A hold that begins as soon as the lock is released.
@@ -167,6 +168,12 @@ struct PendingHold {
 }
 
 impl Inner {
+    /// Takes the matching waiters out of the queue, and returns their callers.
+    fn remove(&mut self, matches: impl Fn(Ticket, &Waiter) -> bool) -> Vec<Caller> {
+        let tickets = self.queue.remove(matches);
+        tickets.iter().filter_map(|ticket| self.callers.remove(ticket)).collect()
+    }
+
     /// Takes one event: gathers the conditions, decides, and sends the requests.
     fn step(&mut self, driver: &QueueDriver, event: Event) -> VecDeque<Action> {
         let mut actions = VecDeque::new();
@@ -195,17 +202,19 @@ impl Inner {
     ) -> Option<Action> {
         let Self { callers, first, .. } = self;
         Some(match command {
-            Command::Delete { .. } => Action::ConfirmDelete(first.take()?.delete()?),
-            Command::Create { ticket, max_ticket, watch_children } => {
+            Command::Delete => Action::ConfirmDelete(first.take()?.delete()?),
+            Command::Create { ticket, ticket_limit, watch_children } => {
                 let sent = callers.get(&ticket).and_then(|caller| {
-                    driver.send_create(&caller.request, max_ticket, watch_children)
+                    #[cfg(all(test, feature = "simulation"))]
+                    super::tests::create_sent(&caller.request, ticket_limit);
+                    driver.send_create(&caller.request, watch_children)
                 });
-                Action::Enter(sent)
+                Action::Enter(sent.map(|creating| (creating, ticket_limit)))
             }
-            Command::Forget { .. } => Action::Forget(first.take()?.node),
-            Command::Requeue { .. } => Action::Requeue(first.take()?.node),
-            Command::Prove { sole } => Action::Return(first.take()?, Some(sole)),
-            Command::Abandon => Action::Return(first.take()?, None),
+            Command::Forget => Action::Forget(first.take()?.node),
+            Command::Requeue => Action::Requeue(first.take()?.node),
+            Command::Prove => Action::Prove(first.take()?),
+            Command::Abandon => Action::Abandon(first.take()?),
             Command::Begin { ticket, hold } => {
                 let node = &first.as_ref()?.node;
                 Action::Begin(PendingHold {
@@ -296,7 +305,7 @@ impl QueueDriver {
         let queue = LocalQueue::held(node.znode.czxid, request.waiter.clone());
         let znode = node.znode.clone();
         let path_nodes = node.path_nodes.clone();
-        let first = First::new(node, Sole::No, None);
+        let first = First::new(node, None);
         let driver = Self::with(current_nodes, Family::Leases, queue, Some(first));
         driver.start_hold(0, znode, &path_nodes, request, requester, term)
     }
@@ -350,8 +359,7 @@ impl QueueDriver {
                 Action::Refuse(callers, Refusal::Closed) => {
                     refuse(callers, |request| request.session_error(Error::closed()));
                 }
-                // Callers that failed never come here: the function that has the error answers them.
-                Action::Refuse(callers, Refusal::Busy | Refusal::Failed) => {
+                Action::Refuse(callers, Refusal::Busy) => {
                     for caller in callers {
                         let _ = caller.reply.send(Ok(None));
                     }
@@ -382,8 +390,8 @@ impl QueueDriver {
                         actions.extend(self.inner.lock().step(self, released));
                     }
                 }
-                // Dropping the node deletes it.
-                Action::Return(..) => {}
+                // `admit` takes these out. Dropping the node deletes it.
+                Action::Prove(_) | Action::Abandon(_) => {}
             }
         }
         outcome
@@ -409,19 +417,14 @@ impl QueueDriver {
     ) -> OwnedHold {
         let state = HoldState::new(request, znode.clone(), term, requester);
         if !path_nodes.admitted(&znode, self, state.clone()) {
-            state.node_is_gone();
+            state.mark_node_gone();
             self.node_gone(znode.czxid);
         }
         OwnedHold::new(state, number, self)
     }
 
     /// Hands a create to the client. The entry finds out why a create was not sent.
-    fn send_create(
-        &self,
-        request: &Arc<Request>,
-        max_ticket: Ticket,
-        watch_children: bool,
-    ) -> Option<Creating> {
+    fn send_create(&self, request: &Arc<Request>, watch_children: bool) -> Option<Creating> {
         let session = self.connection().current_session().ok()?;
         let nodes = self.current_nodes.of(&session);
         let room = reserve(&nodes, request, &self.nodes).ok()?;
@@ -429,7 +432,7 @@ impl QueueDriver {
             true => session.try_reserve_watch(request.path.as_str()),
             false => None,
         };
-        send(&nodes, request, max_ticket, room, watch).ok()
+        send(&nodes, request, room, watch).ok()
     }
 }
 
@@ -445,7 +448,8 @@ impl QueueDriver {
         let (reply, answer) = oneshot::channel();
         let requester = Requester::current();
         let waiter = request.waiter.clone();
-        let caller = Caller { request, requester, queued: queued.clone(), began, retry: None, reply };
+        let caller =
+            Caller { request, requester, queued: queued.clone(), began, retry: None, reply };
         let mut inner = self.inner.lock();
         let held_by = match &inner.first {
             Some(first) if !waiter.no_wait && inner.queue.is_busy() => {
@@ -553,20 +557,19 @@ impl QueueDriver {
     pub(super) fn admit(
         self: &Arc<Self>,
         first: First,
+        sole: Sole,
         request: &Request,
-        max_ticket: Ticket,
+        ticket_limit: Ticket,
     ) -> Result<(), NotAdmitted> {
         let holder = request.waiter.clone();
-        let node = Node { id: first.id(), holder, sole: first.sole, max_ticket };
+        let node = Node { id: first.id(), holder, sole, ticket_limit };
         let mut inner = self.inner.lock();
         inner.first = Some(first);
         let mut actions = inner.step(self, Event::First(node));
         drop(inner);
         let admitted = match actions.pop_back() {
-            Some(Action::Return(first, Some(sole))) => {
-                Err(NotAdmitted::NoLease(First { sole, ..first }))
-            }
-            Some(Action::Return(_, None)) => Err(NotAdmitted::Abandoned),
+            Some(Action::Prove(first)) => Err(NotAdmitted::NoLease(first)),
+            Some(Action::Abandon(first)) => Err(NotAdmitted::Abandoned(first)),
             last => {
                 actions.extend(last);
                 Ok(())
@@ -577,7 +580,7 @@ impl QueueDriver {
     }
 
     /// Takes the news that another contender is first. Callers that asked not to wait are refused.
-    pub(super) fn is_behind(self: &Arc<Self>, is_held_by: impl Fn(Requester) -> bool) {
+    pub(super) fn report_behind(self: &Arc<Self>, is_held_by: impl Fn(Requester) -> bool) {
         let mut inner = self.inner.lock();
         let first_time = !inner.queue.is_busy();
         let actions = inner.step(self, Event::Behind);
@@ -593,17 +596,14 @@ impl QueueDriver {
 
     /// Fails every waiter whose node would be identical to `request`'s.
     pub(super) fn fail(&self, request: &Request, error: &Error) {
-        self.refuse_by(Event::Failed(request.waiter.node.clone()), |_| error.clone());
+        let failed = self.inner.lock().remove(|_, waiter| waiter.node == request.waiter.node);
+        refuse(failed, |_| error.clone());
     }
 
     /// Fails every waiter, because no session will be opened again.
     pub(super) fn session_over(&self, error: &Error) {
-        self.refuse_by(Event::SessionOver, |request| request.session_error(error.clone()));
-    }
-
-    fn refuse_by(&self, event: Event, error: impl Fn(&Request) -> Error) {
-        let actions = self.inner.lock().step(self, event);
-        refuse(refused(actions), error);
+        let all = self.inner.lock().remove(|_, _| true);
+        refuse(all, |request| request.session_error(error.clone()));
     }
 
     /// Counts a failed attempt against the retry policy of each waiter, and fails those whose policy is exhausted. Returns the
@@ -614,7 +614,7 @@ impl QueueDriver {
         reset: bool,
     ) -> Option<Duration> {
         let mut pause = None;
-        let actions = {
+        let refused = {
             let mut inner = self.inner.lock();
             let mut exhausted = Vec::new();
             for (ticket, caller) in &mut inner.callers {
@@ -630,9 +630,8 @@ impl QueueDriver {
                     exhausted.push(*ticket);
                 }
             }
-            inner.step(self, Event::Exhausted(exhausted))
+            inner.remove(|ticket, _| exhausted.contains(&ticket))
         };
-        let refused = refused(actions);
         if !refused.is_empty() {
             let closed = closed_error(self.connection()).await;
             refuse(refused, |request| request.gave_up(closed.clone(), cause.clone()));
@@ -724,15 +723,6 @@ fn finish(state: &HoldState) -> End {
     let end = state.finish(End::Released);
     state.close_fence();
     end
-}
-
-/// Returns the callers that the actions refuse. The event has no other commands.
-fn refused(actions: VecDeque<Action>) -> Vec<Caller> {
-    let refused = actions.into_iter().filter_map(|action| match action {
-        Action::Refuse(callers, _) => Some(callers),
-        _ => None,
-    });
-    refused.flatten().collect()
 }
 
 fn refuse(callers: Vec<Caller>, error: impl Fn(&Request) -> Error) {

@@ -19,7 +19,7 @@ use tracing::field::{Empty, display};
 
 use super::create::{Creating, Placement, create_node};
 use super::driver::{First, NotAdmitted, QueueDriver, SharedWatch};
-use super::local_queue::Sole;
+use super::local_queue::{Sole, Ticket};
 use super::node::OwnedNode;
 use super::path_nodes::Position;
 use super::request::{EntryAborted, Request};
@@ -34,8 +34,8 @@ use crate::sync::Mutex;
 
 /// The node with which an entry begins.
 pub(super) enum Source {
-    /// A new node, whose create may have been sent already.
-    New(Option<Creating>),
+    /// A new node, whose create may have been sent already. Only waiters with a ticket below that may hold by the node.
+    New(Option<(Creating, Ticket)>),
     /// The node of a hold that was lost.
     Requeued(OwnedNode),
 }
@@ -76,7 +76,7 @@ impl Entry {
                 }
                 EntryAborted::Retry(cause) => {
                     tracing::debug!(?cause, "enters again");
-                    // A node that was queued for longer than a session timeout: count this as a new failure.
+                    // If the node was queued for longer than a session timeout, the attempt had worked: the retries start afresh.
                     let reset_after = queue.connection().settings.session_timeout;
                     let reset = attempt.since.is_some_and(|since| since.elapsed() > reset_after);
                     if let Some(pause) = queue.retry_pause(cause, reset).await {
@@ -111,7 +111,7 @@ impl Attempt {
     /// Makes the attempt. Leaves nothing behind unless it succeeds.
     async fn run(&mut self, queue: &Arc<QueueDriver>, source: Source) -> Result<(), EntryAborted> {
         let nodes = match &source {
-            Source::New(Some(sent)) => sent.nodes.clone(),
+            Source::New(Some((sent, _))) => sent.nodes.clone(),
             Source::Requeued(node) => node.nodes.clone(),
             Source::New(None) => queue.unless_stopped(wait_for_session(queue)).await?,
         };
@@ -132,8 +132,8 @@ impl Attempt {
     ) -> Result<(), EntryAborted> {
         // The watches are dropped after the node: what they send must not be sent ahead of its delete.
         let mut watches = Watches::default();
-        let (request, max_ticket) = match &source {
-            Source::New(Some(sent)) => (sent.request.clone(), sent.max_ticket),
+        let (request, ticket_limit) = match &source {
+            Source::New(Some((sent, ticket_limit))) => (sent.request.clone(), *ticket_limit),
             Source::New(None) | Source::Requeued(_) => queue.first()?,
         };
         self.request = Some(request.clone());
@@ -142,6 +142,7 @@ impl Attempt {
         let (mut node, placement) = match source {
             Source::Requeued(node) => (node, None),
             Source::New(sent) => {
+                let sent = sent.map(|(creating, _)| creating);
                 let (node, placement) = create_node(nodes, &request, &queue.nodes, sent).await?;
                 (node, Some(placement))
             }
@@ -157,20 +158,23 @@ impl Attempt {
         };
         loop {
             position = match position {
-                // `permits` waits for the permits of a semaphore.
+                // Another client deleted our node: enter again. (A family of permits never comes here.)
                 Position::Gone | Position::Among(_) => return Err(EntryAborted::Retry(None)),
                 Position::Mixed(child) => return Err(EntryAborted::Failed(request.mixed(&child))),
 
                 // Admit.
                 Position::First => {
                     watches.hand_over(&node);
-                    let first = First::new(node, sole, children);
-                    let first = match queue.admit(first, &request, max_ticket) {
+                    let first = First::new(node, children);
+                    let first = match queue.admit(first, sole, &request, ticket_limit) {
                         Ok(()) => return Ok(()),
-                        Err(NotAdmitted::Abandoned) => return Err(EntryAborted::Abandoned),
+                        Err(NotAdmitted::Abandoned(first)) => {
+                            drop(first);
+                            return Err(EntryAborted::Abandoned);
+                        }
                         Err(NotAdmitted::NoLease(first)) => first,
                     };
-                    First { node, sole, children, .. } = first;
+                    First { node, children, .. } = first;
                     request.check_companion()?;
                     queue.unless_stopped(prove_session(&nodes.session, &request, queue)).await?;
                     relist(queue, &node, &request).await?
@@ -178,9 +182,10 @@ impl Attempt {
 
                 // Wait.
                 Position::Behind { predecessor, stand_by, predecessor_is_head } => {
+                    // This saves the listing by which the queue would ask again.
                     sole = Sole::No;
                     children = None;
-                    queue.is_behind(|requester| node.path_nodes.is_held_by(requester));
+                    queue.report_behind(|requester| node.path_nodes.is_held_by(requester));
                     tracing::debug!(%predecessor, "waits");
                     let ahead =
                         Predecessors::new(&node, &predecessor, stand_by, predecessor_is_head);
@@ -190,7 +195,7 @@ impl Attempt {
                     match queue.unless_stopped(Box::pin(waiting.instrument(span))).await? {
                         Event::Gone => Position::Gone,
                         Event::Admitted if watches.is_own_there().await => Position::First,
-                        // If our own node is the reason for which it was not admitted, the listing shows whether the node exists.
+                        // Our own watch has fired after all: list, to see whether our node still exists.
                         Event::Admitted | Event::List => relist(queue, &node, &request).await?,
                     }
                 }

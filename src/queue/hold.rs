@@ -137,7 +137,7 @@ impl HoldState {
     }
 
     /// Ends the hold because a server said that the znode does not exist. Returns how the hold ended.
-    pub(crate) fn node_is_gone(&self) -> End {
+    pub(crate) fn mark_node_gone(&self) -> End {
         self.finish(End::Lost(Loss::NodeDeleted))
     }
 
@@ -171,7 +171,7 @@ impl HoldState {
     }
 
     /// Gives the znode up to other processes after this hold, with all tasks that wait under it.
-    pub(crate) fn node_is_revoked(&self) {
+    pub(crate) fn mark_revoked(&self) {
         self.znode.set_revoked();
     }
 
@@ -185,7 +185,7 @@ impl HoldState {
     }
 
     /// Records the end of the hold without waking a task or reading the clock. [`finish`](Self::finish) has to follow.
-    pub(super) fn is_over(&self, how: Loss) {
+    pub(super) fn mark_lost(&self, how: Loss) {
         self.own_end.get_or_init(|| End::Lost(self.term.loss().unwrap_or(how)));
     }
 

@@ -13,7 +13,7 @@
 //! # Passing on
 //!
 //! The tasks of one process take turns under one node. That is safe because the node is first and stays first (invariant
-//! 2): the task that holds by it holds alone among all processes, and in this process one task holds at a time (I3). The node
+//! 2): so no other process has a holder, and in this process one task holds at a time (I3). The node
 //! is passed on only if, when the next hold begins,
 //!
 //! * the session lease lasts, by the next holder's loss policy (I4);
@@ -101,7 +101,7 @@ pub(super) struct Conditions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     /// Only `closing` and `unfired`.
-    Sole,
+    Basic,
     /// All conditions, with the lease by the loss policy of the first waiter, if there is one.
     Pass(Option<LossPolicy>),
 }
@@ -117,12 +117,6 @@ pub(super) enum Event {
     Behind,
     /// The node of the entry is first.
     First(Node),
-    /// The entry failed for good, for all waiters whose node would be identical.
-    Failed(NodeSpec),
-    /// The retry policies of these callers are exhausted.
-    Exhausted(Vec<Ticket>),
-    /// No session will be opened again, or the runtime has shut down.
-    SessionOver,
     /// An attempt of the entry ended without a node.
     AttemptEnded,
     /// A hold was released; `lost`: it had ended before.
@@ -133,7 +127,7 @@ pub(super) enum Event {
     Listed { node: NodeId, sole: bool },
     /// The retention of a node has passed, or another contender came or left.
     RetentionOver { node: NodeId },
-    /// The node was deleted by another client.
+    /// Another client deleted the node of a hold, or the node that is kept without one. (The entry sees to a node that waits.)
     NodeGone { node: NodeId },
     /// The session ended or is left to others: the node has to be deleted, one way or the other.
     NodeGivenUp { node: NodeId },
@@ -145,14 +139,14 @@ pub(super) enum Command {
     /// End the retention of the node.
     EndRetention,
     /// Send the delete.
-    Delete { node: NodeId },
+    Delete,
     /// Forget the node, which is deleted already.
-    Forget { node: NodeId },
-    /// Send a create for this caller, and start an entry for it. Callers with a lower ticket than `max_ticket` may hold by the
+    Forget,
+    /// Send a create for this caller, and start an entry for it. Only callers with a ticket below `ticket_limit` may hold by the
     /// node. `watch_children`: send a listing with a watch on the children as well.
-    Create { ticket: Ticket, max_ticket: Ticket, watch_children: bool },
+    Create { ticket: Ticket, ticket_limit: Ticket, watch_children: bool },
     /// Start an entry for the node, which waits again.
-    Requeue { node: NodeId },
+    Requeue,
     /// Notify these callers that they wait for another contender.
     NotifyQueued(Vec<Ticket>),
     /// End the wait of these callers.
@@ -168,7 +162,7 @@ pub(super) enum Command {
     /// Give the hold to the caller. If the caller has left, the hold is released.
     Begin { ticket: Ticket, hold: HoldNumber },
     /// Answer to the entry whose node is first: the session lease has ended; prove the session and list again.
-    Prove { sole: Sole },
+    Prove,
     /// Answer to the entry whose node is first: no caller wants the node.
     Abandon,
 }
@@ -180,8 +174,6 @@ pub(super) enum Refusal {
     Busy,
     /// The connection is about to be closed.
     Closed,
-    /// The error that came with the event.
-    Failed,
 }
 
 /// A node that is first.
@@ -191,8 +183,8 @@ pub(super) struct Node {
     /// The waiter for which the node was created; later, the most recent holder.
     pub(super) holder: Arc<Waiter>,
     pub(super) sole: Sole,
-    /// Waiters with a lower ticket may hold by the node.
-    pub(super) max_ticket: Ticket,
+    /// Only waiters with a ticket below this may hold by the node.
+    pub(super) ticket_limit: Ticket,
 }
 
 /// Tells whether a node is the only contender. `No` is final.
@@ -230,8 +222,6 @@ pub(super) struct LocalQueue {
     node: NodeState,
     /// The number of the most recent hold.
     hold: HoldNumber,
-    /// True if nodes are passed on and retained at all.
-    passes_on: bool,
 }
 
 impl LocalQueue {
@@ -243,14 +233,13 @@ impl LocalQueue {
             has_unnotified: false,
             node: NodeState::None,
             hold: 0,
-            passes_on: true,
         }
     }
 
     /// A queue that begins with a hold by `node`, a semaphore's permit, which was admitted by count. The hold has number 0.
     pub(super) fn held(node: NodeId, holder: Arc<Waiter>) -> Self {
-        let node = Node { id: node, holder, sole: Sole::No, max_ticket: 0 };
-        Self { node: NodeState::Held(node), passes_on: false, ..Self::new() }
+        let node = Node { id: node, holder, sole: Sole::No, ticket_limit: 0 };
+        Self { node: NodeState::Held(node), ..Self::new() }
     }
 
     /// Takes an event, and returns the commands. `look` gathers the conditions; it is called at most once.
@@ -266,15 +255,6 @@ impl LocalQueue {
             Event::Withdrawn(ticket) => self.withdraw(ticket, look, out),
             Event::Behind => self.behind(out),
             Event::First(node) => self.admit(node, look, out),
-            Event::Failed(spec) => {
-                let tickets = self.remove(|_, waiter| waiter.node == spec);
-                refuse(tickets, Refusal::Failed, out);
-            }
-            Event::Exhausted(tickets) => {
-                let tickets = self.remove(|ticket, _| tickets.contains(&ticket));
-                refuse(tickets, Refusal::Failed, out);
-            }
-            Event::SessionOver => refuse(self.remove(|_, _| true), Refusal::Failed, out),
             Event::AttemptEnded => {
                 self.node = match self.waiters.is_empty() {
                     true => NodeState::None,
@@ -283,9 +263,9 @@ impl LocalQueue {
             }
             Event::Released { hold, lost } => self.release(hold, lost, look, out),
             Event::Requeued { hold } => {
-                if let Some(node) = self.take_held(hold) {
+                if self.take_held(hold).is_some() {
                     self.node = NodeState::Acquiring { behind: false };
-                    out.push(Command::Requeue { node: node.id });
+                    out.push(Command::Requeue);
                 }
             }
             Event::Listed { node, sole } => self.listed(node, sole, look, out),
@@ -293,11 +273,11 @@ impl LocalQueue {
                 if matches!(&self.node, NodeState::Retained(retained) if retained.id == node) {
                     self.node = NodeState::None;
                     out.push(Command::EndRetention);
-                    out.push(Command::Delete { node });
+                    out.push(Command::Delete);
                 }
             }
-            Event::NodeGone { node } => self.lose(node, Command::Forget { node }, look, out),
-            Event::NodeGivenUp { node } => self.lose(node, Command::Delete { node }, look, out),
+            Event::NodeGone { node } => self.lose(node, Command::Forget, look, out),
+            Event::NodeGivenUp { node } => self.lose(node, Command::Delete, look, out),
         }
         commands
     }
@@ -360,10 +340,10 @@ impl LocalQueue {
         self.has_try_waiters |= waiter.no_wait;
         self.waiters.insert(ticket, waiter);
         match std::mem::replace(&mut self.node, NodeState::None) {
-            NodeState::None => self.open(false, look(Question::Sole).closing, out),
+            NodeState::None => self.open(false, look(Question::Basic).closing, out),
             NodeState::Acquiring { behind } => self.node = NodeState::Acquiring { behind },
             NodeState::Held(mut node) => {
-                node.refresh(&look(Question::Sole), self.next_ticket);
+                node.refresh(&look(Question::Basic), self.next_ticket);
                 node.ask(out);
                 self.node = NodeState::Held(node);
             }
@@ -394,8 +374,8 @@ impl LocalQueue {
         }
     }
 
-    /// Removes the matching waiters, and returns their tickets.
-    fn remove(&mut self, matches: impl Fn(Ticket, &Waiter) -> bool) -> Vec<Ticket> {
+    /// Removes the matching waiters, and returns their tickets. The caller answers them.
+    pub(super) fn remove(&mut self, matches: impl Fn(Ticket, &Waiter) -> bool) -> Vec<Ticket> {
         let mut removed = Vec::new();
         self.waiters.retain(|ticket, waiter| {
             let is_removed = matches(*ticket, waiter);
@@ -443,11 +423,11 @@ impl LocalQueue {
         // The waiters for which the node was created may have left. Later waiters need a node of their own.
         let first = self.waiters.first_key_value();
         let is_wanted = first.is_some_and(|(ticket, first)| {
-            *ticket < node.max_ticket && node.holder.node == first.node
+            *ticket < node.ticket_limit && node.holder.node == first.node
         });
         match (is_wanted && !conditions.closing, conditions.lease_lasts) {
             (false, _) => out.push(Command::Abandon),
-            (true, false) => out.push(Command::Prove { sole: node.sole }),
+            (true, false) => out.push(Command::Prove),
             (true, true) => self.begin(node, out),
         }
     }
@@ -462,7 +442,7 @@ impl LocalQueue {
         out: &mut Vec<Command>,
     ) {
         match self.take_held(hold) {
-            Some(node) if lost => self.delete(&node, look(Question::Sole).closing, out),
+            Some(_) if lost => self.delete(look(Question::Basic).closing, out),
             Some(node) => self.offer(node, look, out),
             None => {}
         }
@@ -480,18 +460,18 @@ impl LocalQueue {
         ours.sole = if sole { Sole::Yes } else { Sole::No };
         match std::mem::replace(&mut self.node, NodeState::None) {
             NodeState::Held(mut node) => {
-                node.refresh(&look(Question::Sole), next_ticket);
+                node.refresh(&look(Question::Basic), next_ticket);
                 self.node = NodeState::Held(node);
             }
             NodeState::Retained(mut node) => {
-                let conditions = look(Question::Sole);
+                let conditions = look(Question::Basic);
                 node.refresh(&conditions, next_ticket);
                 if node.sole == Sole::Yes {
                     out.push(Command::AwaitNews);
                     self.node = NodeState::Retained(node);
                 } else {
                     out.push(Command::EndRetention);
-                    self.delete(&node, conditions.closing, out);
+                    self.delete(conditions.closing, out);
                 }
             }
             NodeState::Undecided(node) => self.offer(node, look, out),
@@ -512,11 +492,11 @@ impl LocalQueue {
             return self.retain(node, &conditions, out);
         };
         let may_pass = self.keeps(&conditions) && node.holder.passes_to(first);
-        let joined_in_time = ticket < node.max_ticket;
+        let joined_in_time = ticket < node.ticket_limit;
         match (may_pass, joined_in_time, conditions.lease_lasts) {
             (true, true, true) => self.begin(node, out),
             (true, false, _) if node.sole == Sole::Asked => self.node = NodeState::Undecided(node),
-            _ => self.delete(&node, conditions.closing, out),
+            _ => self.delete(conditions.closing, out),
         }
     }
 
@@ -526,7 +506,7 @@ impl LocalQueue {
         let loss_policy = node.holder.loss_policy;
         let keeps = !retention.is_zero() && self.keeps(conditions) && conditions.spare;
         if !keeps || node.sole == Sole::No {
-            return self.delete(&node, conditions.closing, out);
+            return self.delete(conditions.closing, out);
         }
         if node.sole == Sole::Yes {
             out.push(Command::AwaitNews);
@@ -538,7 +518,7 @@ impl LocalQueue {
 
     /// Returns true if the node may be kept after a hold, whichever caller is next.
     fn keeps(&self, conditions: &Conditions) -> bool {
-        self.passes_on && !conditions.closing && conditions.same_connection && !conditions.revoked
+        !conditions.closing && conditions.same_connection && !conditions.revoked
     }
 
     /// Begins the hold of the first waiter. I4: the conditions were gathered in the same step.
@@ -558,9 +538,9 @@ impl LocalQueue {
     }
 
     /// Deletes the node. The create for the next waiter is sent right behind the delete, so that both are in one packet.
-    fn delete(&mut self, node: &Node, closing: bool, out: &mut Vec<Command>) {
+    fn delete(&mut self, closing: bool, out: &mut Vec<Command>) {
         self.node = NodeState::None;
-        out.push(Command::Delete { node: node.id });
+        out.push(Command::Delete);
         self.open(true, closing, out);
     }
 
@@ -572,13 +552,13 @@ impl LocalQueue {
         let Some((&ticket, first)) = self.waiters.first_key_value() else { return };
         out.push(Command::Create {
             ticket,
-            max_ticket: self.next_ticket,
+            ticket_limit: self.next_ticket,
             watch_children: watch_children && first.shares_queue,
         });
         self.node = NodeState::Acquiring { behind: false };
     }
 
-    /// Drops the node, which was deleted by another client or is given up, by the command `how`.
+    /// Lets the node go: `how` is `Forget` if another client deleted it, and `Delete` if it is given up.
     fn lose(
         &mut self,
         node: NodeId,
@@ -593,7 +573,7 @@ impl LocalQueue {
             out.push(Command::EndRetention);
         }
         out.push(how);
-        self.open(false, look(Question::Sole).closing, out);
+        self.open(false, look(Question::Basic).closing, out);
     }
 
     /// I3: takes the node out, if `hold` is the present hold.
@@ -632,7 +612,7 @@ impl Node {
     fn refresh(&mut self, conditions: &Conditions, next_ticket: Ticket) {
         if self.sole == Sole::Yes {
             if conditions.unfired {
-                self.max_ticket = next_ticket;
+                self.ticket_limit = next_ticket;
             } else {
                 self.sole = Sole::No;
             }

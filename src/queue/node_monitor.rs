@@ -71,7 +71,7 @@ pub(super) async fn monitor(nodes: Arc<SessionNodes>, mut handed_over: Unbounded
             Some((node, seen)) = watching.next(), if !watching.is_empty() => match seen {
                 Seen::Gone => node.path_nodes.gone(&node.znode),
                 Seen::Unreadable => poller.add(node),
-                Seen::Nothing => node.path_nodes.is_unmonitored(&node.znode),
+                Seen::Nothing => node.path_nodes.mark_unmonitored(&node.znode),
             },
             Some(Watched { node, watch, room }) = handed_over.recv() => {
                 watching.push(Box::pin(async { (node, event(watch, room).await) }));

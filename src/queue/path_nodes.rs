@@ -247,9 +247,9 @@ impl PathNodes {
         let Some(admitted) = own.and_then(|own| own.admitted) else { return };
         // The hold ends before another task sees the path without the znode: until then a companion read must not count as a
         // contender.
-        admitted.hold.is_over(Loss::NodeDeleted);
+        admitted.hold.mark_lost(Loss::NodeDeleted);
         drop(state);
-        let how = admitted.hold.node_is_gone();
+        let how = admitted.hold.mark_node_gone();
         if let End::Lost(how) = how {
             tracing::warn!(path = %self.path, node = znode.path, %how, "the hold's node is gone");
         }
@@ -299,7 +299,7 @@ impl PathNodes {
     }
 
     /// Hands the znode back to [`unmonitored`](Self::unmonitored), because its watch fired or failed.
-    pub(super) fn is_unmonitored(&self, znode: &Znode) {
+    pub(super) fn mark_unmonitored(&self, znode: &Znode) {
         let mut state = self.state.lock();
         znode.set_watched(false);
         let own = state.own.get_mut(&znode.czxid);

@@ -8,8 +8,8 @@
 //! One session task does all of it: a caller that does not poll its future must not keep the mutex.
 //!
 //! A contender that counts too many children waits for a change of the children or of the limit. If the
-//! [gap rule](super::rules::gap) says that no other client created anything since a listing, no listing is needed: the contenders
-//! of that time, which can only have left since, and ours are the most there can be.
+//! [gap rule](super::rules::gap) says that no other client created anything since a listing, no listing is needed: others can
+//! only have left since then, so the contenders of that listing and ours are an upper bound.
 
 use std::collections::HashSet;
 use std::sync::Arc;

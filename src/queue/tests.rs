@@ -65,7 +65,7 @@ enum Sent {
 /// A create that no entry has taken.
 struct Create {
     request: Arc<Request>,
-    max_ticket: Ticket,
+    ticket_limit: Ticket,
 }
 
 // All threads of `shuttle` are one thread of the system.
@@ -74,9 +74,9 @@ thread_local! {
     static CREATES: RefCell<VecDeque<Create>> = const { RefCell::new(VecDeque::new()) };
 }
 
-pub(super) fn create_sent(request: &Arc<Request>, max_ticket: Ticket) {
+pub(super) fn create_sent(request: &Arc<Request>, ticket_limit: Ticket) {
     sent(Sent::Create);
-    let create = Create { request: request.clone(), max_ticket };
+    let create = Create { request: request.clone(), ticket_limit };
     CREATES.with_borrow_mut(|creates| creates.push_back(create));
 }
 
@@ -216,13 +216,13 @@ impl Queue {
         let link = LinkWatch::Simulated(watch::Sender::new(LinkState::Connected).subscribe());
         let session = self.nodes.session.clone();
         let znode = Arc::new(Znode::new(path, czxid, czxid, false, session, link));
-        First::new(OwnedNode::new(znode, path_nodes, self.nodes.clone(), room), Sole::No, None)
+        First::new(OwnedNode::new(znode, path_nodes, self.nodes.clone(), room), None)
     }
 
     /// Hands the node of a create to the queue, as the entry does.
     fn admit(&self, first: First, create: &Create) -> Result<(), NotAdmitted> {
-        let max_ticket = if self.passes_on { Ticket::MAX } else { create.max_ticket };
-        self.driver.admit(first, &create.request, max_ticket)
+        let ticket_limit = if self.passes_on { Ticket::MAX } else { create.ticket_limit };
+        self.driver.admit(first, Sole::No, &create.request, ticket_limit)
     }
 
     /// Runs the entry of the oldest create, to its end. Returns false if there is none.
@@ -234,9 +234,9 @@ impl Queue {
             if self.admit(self.created(&create), &create).is_ok() || self.driver.attempt_ended() {
                 return true;
             }
-            let Ok((request, max_ticket)) = self.driver.first() else { continue };
+            let Ok((request, ticket_limit)) = self.driver.first() else { continue };
             sent(Sent::Create);
-            create = Create { request, max_ticket };
+            create = Create { request, ticket_limit };
         }
     }
 

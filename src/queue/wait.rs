@@ -59,7 +59,7 @@ impl Predecessors {
     ) -> Self {
         let parent = &node.path_nodes.path;
         let is_exclusive = node.path_nodes.family.is_exclusive();
-        let stand_by = stand_by.filter(|_| is_exclusive && !predecessor_is_head);
+        let stand_by = stand_by.filter(|_| is_exclusive);
         Self {
             predecessor: parent.child(predecessor.as_str()),
             stand_by: stand_by.map(|name| parent.child(name.as_str())),

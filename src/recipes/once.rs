@@ -13,8 +13,8 @@
 //! *Never a record without a run.* A key is recorded only if the body returned `Ok`. Otherwise there is no record, and the next
 //! process runs the body.
 //!
-//! While the hold lasts, a record without an answer is sent again: a second create finds the first. If the hold is lost
-//! meanwhile, the node in the record shows whose record it is.
+//! While the hold lasts, an unanswered create of the record is repeated: if the first took effect, the second finds its record.
+//! If the hold is lost meanwhile, the node in the record shows whose record it is.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -223,7 +223,7 @@ impl Connection {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session")
+        f.debug_struct("Connection")
             .field("state", &*self.state.borrow())
             .field("current", &*self.current.borrow())
             .finish_non_exhaustive()

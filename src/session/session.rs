@@ -255,7 +255,7 @@ impl Session {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Epoch")
+        f.debug_struct("Session")
             .field("session", &format_args!("{:#x}", self.session_id))
             .field("timeout", &self.timeout)
             .field("ended", &self.ended.is_cancelled())

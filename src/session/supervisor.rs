@@ -125,7 +125,7 @@ struct Supervisor {
     closed: watch::Sender<Option<Released>>,
 }
 
-/// However the supervisor ends, also with its runtime, no task is left to renew the lease or to wake waiters: so holds are lost.
+/// Once the supervisor has ended, even with its runtime, no task is left to renew the lease or to wake waiters: so holds are lost.
 impl Drop for Supervisor {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
@@ -259,10 +259,10 @@ impl Supervisor {
         }
     }
 
-    /// Renews the lease of a session until an event ends that.
+    /// Renews the lease of a session until an event comes.
     async fn serve(&self, session: &Arc<Session>, link: &mut LinkWatch) -> Event {
-        // A change from before the watch was created counts as well. A change that was undone at once stays unseen here, so that
-        // `changed` reports it.
+        // A change from before the watch was created counts as well. `peek` does not consume a change, so `changed` still reports
+        // a disconnect that is already repaired.
         match (link.peek(), self.state) {
             (LinkState::Connected, State::Connected)
             | (LinkState::Disconnected, State::Suspended) => {}
@@ -337,15 +337,15 @@ impl Supervisor {
         drop(self.connection.current.send_replace(Err(NoSession::Closed(Error::closed()))));
         self.connection.tasks.close();
         self.work_ended(patience).await;
-        let ours = self.dialer.is_some() && !session.is_lent();
+        let ends_with_us = self.dialer.is_some() && !session.is_lent();
         // A session that another user keeps open does not end here, so the nodes are deleted one by one. Otherwise the servers
         // delete them with the session, all at once.
-        let client = if ours { session.end(loss) } else { None };
+        let client = if ends_with_us { session.end(loss) } else { None };
         session.detached().cancel();
         let ended = timeout(patience, async {
             self.connection.tasks.wait().await;
             drop(client);
-            if ours {
+            if ends_with_us {
                 session_over(link).await;
             } else {
                 // After an answer, or after the end of the session, no node of ours is left.
@@ -355,7 +355,7 @@ impl Supervisor {
         });
         if ended.await.is_err() {
             self.outcome = Released::Pending;
-            if !ours {
+            if !ends_with_us {
                 // The session continues without us, so our nodes must still be deleted. `close` returns now.
                 self.closed.send_replace(Some(self.outcome));
                 tokio::select! {

@@ -50,25 +50,23 @@ fn retain() -> Command {
     Command::Retain { retention: Duration::from_secs(1), loss_policy: LossPolicy::Lease }
 }
 
-fn create(ticket: Ticket, max_ticket: Ticket, watch_children: bool) -> Command {
-    Command::Create { ticket, max_ticket, watch_children }
+fn create(ticket: Ticket, ticket_limit: Ticket, watch_children: bool) -> Command {
+    Command::Create { ticket, ticket_limit, watch_children }
 }
 
 fn joined(waiter: Waiter) -> Event {
     Event::Joined(Arc::new(waiter))
 }
 
-fn first(sole: Sole, max_ticket: Ticket) -> Event {
-    Event::First(Node { id: NODE, holder: Arc::new(waiter()), sole, max_ticket })
+fn first(sole: Sole, ticket_limit: Ticket) -> Event {
+    Event::First(Node { id: NODE, holder: Arc::new(waiter()), sole, ticket_limit })
 }
-
-const DELETE: Command = Command::Delete { node: NODE };
 
 impl Conditions {
     /// The conditions that the driver gathers for this question.
     fn answer(self, question: Question) -> Self {
         match question {
-            Question::Sole => {
+            Question::Basic => {
                 Self { closing: self.closing, unfired: self.unfired, ..Self::default() }
             }
             Question::Pass(_) => self,
@@ -174,7 +172,7 @@ fn the_questions_are_answered_in_each_state() {
 fn a_permit_is_deleted_when_its_hold_is_released() {
     let mut queue = LocalQueue::held(NODE, Arc::new(with_retention()));
     let released = Event::Released { hold: 0, lost: false };
-    assert_eq!(queue.fine(released.clone()), [DELETE]);
+    assert_eq!(queue.fine(released.clone()), [Command::Delete]);
     assert_eq!(queue.fine(released), []);
 }
 
@@ -182,8 +180,8 @@ fn a_permit_is_deleted_when_its_hold_is_released() {
 #[test]
 fn a_release_passes_the_node_on_only_if_every_condition_holds() {
     use Sole::{Asked, No, NotAsked, Yes};
-    let leaves = vec![DELETE, create(1, 2, true)];
-    let closed = vec![DELETE, Command::Refuse(vec![1], Refusal::Closed)];
+    let leaves = vec![Command::Delete, create(1, 2, true)];
+    let closed = vec![Command::Delete, Command::Refuse(vec![1], Refusal::Closed)];
     let own_node = own_node_holder();
     let other_data = Waiter { node: other(), ..waiter() };
     let table = [
@@ -233,7 +231,7 @@ fn a_release_passes_the_node_on_only_if_every_condition_holds() {
         ),
     ];
     let mut queue = LocalQueue::held_with(own_node_holder(), Sole::Yes, true, vec![waiter()]);
-    assert_eq!(queue.fine(RELEASED), [DELETE, create(1, 2, true)]);
+    assert_eq!(queue.fine(RELEASED), [Command::Delete, create(1, 2, true)]);
     for (name, conditions, next, before, sole, commands, state) in table {
         let mut queue = LocalQueue::held_with(waiter(), sole, before, vec![next]);
         assert_eq!(queue.on(RELEASED, |_| conditions), commands, "{name}");
@@ -248,7 +246,7 @@ fn news_of_a_stranger_stops_the_node_for_those_that_join_later() {
     assert_eq!(queue.on(joined(waiter()), |_| fired), [Command::NotifyQueued(vec![2])]);
     assert_eq!(queue.on(RELEASED, |_| fired), [NEXT]);
     let released = Event::Released { hold: 2, lost: false };
-    assert_eq!(queue.on(released, |_| fired), [DELETE, create(2, 3, true)]);
+    assert_eq!(queue.on(released, |_| fired), [Command::Delete, create(2, 3, true)]);
 }
 
 #[test]
@@ -257,7 +255,7 @@ fn a_lost_hold_passes_nothing_on_and_an_old_one_changes_nothing() {
     assert_eq!(queue.fine(Event::Released { hold: 0, lost: false }), []);
     assert_eq!(queue.fine(Event::Released { hold: 2, lost: true }), []);
     let lost = Event::Released { hold: 1, lost: true };
-    assert_eq!(queue.fine(lost.clone()), [DELETE, create(1, 2, true)]);
+    assert_eq!(queue.fine(lost.clone()), [Command::Delete, create(1, 2, true)]);
     assert_eq!(queue.fine(lost), []);
 }
 
@@ -275,7 +273,8 @@ fn the_lease_is_asked_by_the_policy_of_the_one_that_is_next() {
 
 #[test]
 fn the_answer_to_whether_it_is_sole_decides_for_those_that_wait() {
-    for (sole, commands) in [(true, vec![NEXT]), (false, vec![DELETE, create(1, 2, true)])] {
+    for (sole, commands) in [(true, vec![NEXT]), (false, vec![Command::Delete, create(1, 2, true)])]
+    {
         let mut queue = LocalQueue::held_with(waiter(), Sole::NotAsked, false, vec![waiter()]);
         assert_eq!(queue.fine(RELEASED), []);
         assert_eq!(queue.fine(Event::Listed { node: NODE + 1, sole }), []);
@@ -286,7 +285,7 @@ fn the_answer_to_whether_it_is_sole_decides_for_those_that_wait() {
     queue.fine(RELEASED);
     let ignores = |_| panic!("a caller that has its answer changes nothing");
     assert_eq!(queue.on(Event::Withdrawn(0), ignores), []);
-    assert_eq!(queue.fine(Event::Withdrawn(1)), [DELETE]);
+    assert_eq!(queue.fine(Event::Withdrawn(1)), [Command::Delete]);
 }
 
 #[test]
@@ -298,13 +297,7 @@ fn a_node_is_admitted_for_a_caller_that_it_was_made_for() {
         ("joined after the create", FINE, waiter(), 0, abandon.clone()),
         ("other data", FINE, other_data, 1, abandon.clone()),
         ("closing", Conditions { closing: true, ..FINE }, waiter(), 1, abandon.clone()),
-        (
-            "lease",
-            Conditions { lease_lasts: false, ..FINE },
-            waiter(),
-            1,
-            vec![Command::Prove { sole: Sole::No }],
-        ),
+        ("lease", Conditions { lease_lasts: false, ..FINE }, waiter(), 1, vec![Command::Prove]),
         // A new connection, a revocation: it has not held yet.
         (
             "link",
@@ -314,10 +307,10 @@ fn a_node_is_admitted_for_a_caller_that_it_was_made_for() {
             vec![Command::Begin { ticket: 0, hold: 1 }],
         ),
     ];
-    for (name, conditions, caller, max_ticket, commands) in table {
+    for (name, conditions, caller, ticket_limit, commands) in table {
         let mut queue = LocalQueue::new();
         queue.fine(joined(caller));
-        assert_eq!(queue.on(first(Sole::No, max_ticket), |_| conditions), commands, "{name}");
+        assert_eq!(queue.on(first(Sole::No, ticket_limit), |_| conditions), commands, "{name}");
     }
     let mut queue = LocalQueue::new();
     queue.joined([waiter()]);
@@ -352,7 +345,7 @@ fn a_try_is_refused_as_soon_as_another_is_first() {
 fn a_node_is_retained_while_it_is_the_sole_one() {
     let asks = vec![Command::AskWhetherSole, retain()];
     let waits = vec![Command::AwaitNews, retain()];
-    let leaves = vec![DELETE];
+    let leaves = vec![Command::Delete];
     let table = [
         ("not asked", FINE, Sole::NotAsked, asks),
         ("asked", FINE, Sole::Asked, vec![retain()]),
@@ -390,14 +383,14 @@ fn a_retained_node_is_taken_by_the_next_caller_or_ends() {
     assert!(retained(Sole::Yes).is_kept());
     assert_eq!(retained(Sole::Yes).fine(joined()), ended(vec![NEXT]));
     assert_eq!(retained(Sole::Asked).fine(joined()), ended(vec![]));
-    let anew = || vec![DELETE, create(1, 2, true)];
+    let anew = || vec![Command::Delete, create(1, 2, true)];
     assert_eq!(retained(Sole::Yes).on(joined(), |_| fired), ended(anew()));
     let over = || Event::RetentionOver { node: NODE };
-    assert_eq!(retained(Sole::Yes).fine(over()), ended(vec![DELETE]));
+    assert_eq!(retained(Sole::Yes).fine(over()), ended(vec![Command::Delete]));
     assert_eq!(retained(Sole::Yes).fine(Event::RetentionOver { node: NODE + 1 }), []);
     let listed = |sole| Event::Listed { node: NODE, sole };
     assert_eq!(retained(Sole::Asked).fine(listed(true)), [Command::AwaitNews]);
-    assert_eq!(retained(Sole::Asked).fine(listed(false)), ended(vec![DELETE]));
+    assert_eq!(retained(Sole::Asked).fine(listed(false)), ended(vec![Command::Delete]));
     let mut taken = retained(Sole::Yes);
     taken.fine(joined());
     assert_eq!(taken.fine(over()), []);
@@ -409,11 +402,11 @@ fn a_node_that_is_gone_is_followed_by_another_if_callers_wait() {
     let given_up = || Event::NodeGivenUp { node: NODE };
     let closing = Conditions { closing: true, ..FINE };
     let held = |waiters| LocalQueue::held_with(waiter(), Sole::Yes, true, waiters);
-    assert_eq!(held(vec![]).fine(gone()), [Command::Forget { node: NODE }]);
-    assert_eq!(held(vec![]).fine(given_up()), [DELETE]);
-    assert_eq!(held(vec![waiter()]).fine(given_up()), [DELETE, create(1, 2, false)]);
+    assert_eq!(held(vec![]).fine(gone()), [Command::Forget]);
+    assert_eq!(held(vec![]).fine(given_up()), [Command::Delete]);
+    assert_eq!(held(vec![waiter()]).fine(given_up()), [Command::Delete, create(1, 2, false)]);
     let refused = Command::Refuse(vec![1], Refusal::Closed);
-    assert_eq!(held(vec![waiter()]).on(given_up(), |_| closing), [DELETE, refused]);
+    assert_eq!(held(vec![waiter()]).on(given_up(), |_| closing), [Command::Delete, refused]);
     assert_eq!(held(vec![]).fine(Event::NodeGone { node: NODE + 1 }), []);
     let mut queue = held(vec![waiter()]);
     queue.fine(gone());
@@ -425,11 +418,10 @@ fn a_node_that_is_gone_is_followed_by_another_if_callers_wait() {
 fn an_error_is_for_those_whose_node_would_be_the_same() {
     let mut queue = LocalQueue::new();
     queue.joined([waiter(), Waiter { node: other(), ..waiter() }, waiter()]);
-    let failed = Event::Failed(waiter().node);
-    assert_eq!(queue.fine(failed), [Command::Refuse(vec![0, 2], Refusal::Failed)]);
+    assert_eq!(queue.remove(|_, one| one.node == waiter().node), [0, 2]);
     assert_eq!(queue.fine(Event::AttemptEnded), []);
     assert_eq!((queue.state(), queue.first()), ("acquiring", Some(1)));
-    assert_eq!(queue.fine(Event::SessionOver), [Command::Refuse(vec![1], Refusal::Failed)]);
+    assert_eq!(queue.remove(|_, _| true), [1]);
 }
 
 /// Plays the driver, the entry, the callers and the servers at random, and checks the invariants.
@@ -516,10 +508,10 @@ impl World {
             8 if self.entry.is_some() => self.on(Event::Behind),
             9 if self.entry.is_some() => {
                 if flag(0) {
-                    self.on(Event::Failed(if flag(1) { other() } else { waiter().node }));
+                    let node = if flag(1) { other() } else { waiter().node };
+                    self.fail(|_, waiter| waiter.node == node);
                 } else if flag(1) {
-                    let some = self.waiting.keys().copied().filter(|ticket| ticket % 2 == 0);
-                    self.on(Event::Exhausted(some.collect()));
+                    self.fail(|ticket, _| ticket % 2 == 0);
                 }
                 self.attempt_ended();
             }
@@ -577,11 +569,11 @@ impl World {
     }
 
     fn admitted(&mut self, sole: Sole) {
-        let (Some(max_ticket), Some(id)) = (self.entry, self.node) else { return };
-        self.bound = if self.sole && self.now.unfired { Ticket::MAX } else { max_ticket };
+        let (Some(ticket_limit), Some(id)) = (self.entry, self.node) else { return };
+        self.bound = if self.sole && self.now.unfired { Ticket::MAX } else { ticket_limit };
         let holder = self.waiting.values().next().cloned().unwrap_or_else(waiter);
         let holder = Arc::new(holder);
-        self.on(Event::First(Node { id, holder, sole, max_ticket }));
+        self.on(Event::First(Node { id, holder, sole, ticket_limit }));
     }
 
     fn attempt_ended(&mut self) {
@@ -595,6 +587,13 @@ impl World {
         self.holder = None;
         (self.asked, self.sole) = (false, false);
         self.now = Conditions { same_connection: true, revoked: false, unfired: true, ..self.now };
+    }
+
+    /// The entry fails some waiters.
+    fn fail(&mut self, is_failed: impl Fn(Ticket, &Waiter) -> bool) {
+        for ticket in self.queue.remove(is_failed) {
+            self.waiting.remove(&ticket).expect("it waits");
+        }
     }
 
     fn on(&mut self, event: Event) {
@@ -616,18 +615,18 @@ impl World {
             Command::EndRetention => {
                 assert!(std::mem::take(&mut self.retained), "nothing was retained");
             }
-            Command::Delete { node } | Command::Forget { node } => {
-                assert_eq!(self.node, Some(node), "another's node");
+            Command::Delete | Command::Forget => {
+                assert!(self.node.is_some(), "no node");
                 assert_eq!(self.hold, None, "a node goes that is held");
                 self.lose_node();
             }
-            Command::Create { ticket, max_ticket, .. } => {
+            Command::Create { ticket, ticket_limit, .. } => {
                 assert_eq!((self.node, self.entry), (None, None), "I2");
                 assert!(!self.now.closing, "a create while closing");
                 assert_eq!(self.waiting.keys().next(), Some(&ticket));
-                self.entry = Some(max_ticket);
+                self.entry = Some(ticket_limit);
             }
-            Command::Requeue { .. } => unreachable!("nobody asked for it"),
+            Command::Requeue => unreachable!("nobody asked for it"),
             Command::NotifyQueued(tickets) => {
                 assert!(tickets.iter().all(|ticket| self.waiting.contains_key(ticket)));
             }
@@ -662,7 +661,7 @@ impl World {
                 }
                 self.entry = None;
             }
-            Command::Prove { .. } => assert!(!self.now.lease_lasts),
+            Command::Prove => assert!(!self.now.lease_lasts),
             Command::Abandon => self.attempt_ended(),
         }
     }

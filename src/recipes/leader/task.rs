@@ -73,9 +73,10 @@ where
                 failing = None;
             }
             let pause = if failed { self.next_pause(&mut failing) } else { Duration::ZERO };
-            let ended = matches!(connection.current_session(), Err(NoSession::Closed(_)));
-            let is_last =
-                (failed && ended) || self.reports.close_after_first.load(Ordering::Relaxed);
+            let no_more_sessions =
+                matches!(connection.current_session(), Err(NoSession::Closed(_)));
+            let is_last = (failed && no_more_sessions)
+                || self.reports.close_after_first.load(Ordering::Relaxed);
             if is_last || state.close.is_cancelled() {
                 self.report(report, Phase::Closed);
                 return state.set_outcome(released);
@@ -151,13 +152,13 @@ where
         let body = self.body.clone();
         // The body is called within the task, so that a panic of the call itself is caught as well.
         let running = connection.spawn(async move { body(leadership).await });
-        let ended = ended(running, &stop, &state.close, self.grace).await;
+        let joined = await_body(running, &stop, &state.close, self.grace).await;
         // The release ends the hold as it is called, and reports how the hold had ended before.
         let released = hold.release().await;
         drop(working);
         tracing::info!(path = state.path, "leads no more");
         let lost = released.as_ref().err().filter(|error| error.kind() == ErrorKind::Lost);
-        let report = report(ended, lost, &state.path);
+        let report = make_report(joined, lost, &state.path);
         let failed =
             report.as_ref().is_err_and(|ended| ended.error.kind() == ErrorKind::BodyPanicked);
         Ok(Term { report, released, failed })
@@ -165,7 +166,7 @@ where
 }
 
 /// Waits until the body has ended. A body that does not end in time is dropped.
-async fn ended<T>(
+async fn await_body<T>(
     mut running: JoinHandle<T>,
     stop: &CancellationToken,
     close: &CancellationToken,
@@ -185,13 +186,13 @@ async fn ended<T>(
     running.await
 }
 
-fn report<T>(
-    ended: Result<T, JoinError>,
+fn make_report<T>(
+    joined: Result<T, JoinError>,
     lost: Option<&Error>,
     path: &str,
 ) -> Result<T, TermError<T>> {
     let loss = lost.and_then(Error::loss);
-    let error = match ended.map_err(JoinError::try_into_panic) {
+    let error = match joined.map_err(JoinError::try_into_panic) {
         Ok(value) => match lost {
             None => return Ok(value),
             Some(lost) => return Err(TermError { error: lost.clone(), value: Some(value) }),

@@ -102,7 +102,7 @@ impl Fenced {
         let written = tokio::select! {
             biased;
             written = session.renew_on_success(stamp, writing) => written.map_err(|failure| match failure {
-                WriteFailure::NotThere => over(self.hold.node_is_gone()),
+                WriteFailure::NotThere => over(self.hold.mark_node_gone()),
                 WriteFailure::Check(failure) => failure.into_write_error(self.hold.node()),
                 WriteFailure::Write(failure) => failure.into_write_error(path.as_str()),
             }),

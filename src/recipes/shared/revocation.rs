@@ -42,7 +42,7 @@ async fn follow(hold: Arc<HoldState>, requested: CancellationToken) {
         () = hold.session().ended().cancelled() => {}
         () = arrived => {
             // Before the holder complies.
-            hold.node_is_revoked();
+            hold.mark_revoked();
             requested.cancel();
         }
     }
