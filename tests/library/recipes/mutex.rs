@@ -75,6 +75,39 @@ async fn run_says_that_the_lock_was_lost_unless_the_body_said_more() {
     assert_eq!(dynamic.run(async |_| Ok::<_, Error>(7)).await.unwrap(), 7);
 }
 
+/// In every millisecond of the acquisition: while the lock is free, held by this process, and held by another one.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_acquire_leaves_no_node_no_task_and_no_place() {
+    let (testbed, [curator, rival]) = Testbed::with_curators().await;
+    let mutex = testbed.mutex(&curator);
+    let rivals = testbed.mutex(&rival);
+    for holder in [None, Some(&mutex), Some(&rivals)] {
+        let mut dropped = 0;
+        for age in (0..20).map(Duration::from_millis) {
+            let held = match holder {
+                Some(holder) => Some(holder.acquire().await.unwrap()),
+                None => mutex.acquire().await.unwrap().release().await.map(|_| None).unwrap(),
+            };
+            round_trip(&curator).await;
+            let tasks = alive_tasks();
+            dropped += usize::from(timeout(age, mutex.acquire()).await.is_err());
+            let what = format!("after {age:?}, held: {}", held.is_some());
+            testbed.children_are(usize::from(held.is_some())).await;
+            let participants = mutex.participants().await.unwrap();
+            assert_eq!(participants.len(), usize::from(held.is_some()), "{what}: a place is left");
+            eventually(&format!("{what}: no task is left"), async || alive_tasks() <= tasks).await;
+            drop(held);
+            let next = within("the next", rivals.acquire()).await.unwrap();
+            next.release().await.unwrap();
+        }
+        assert!(dropped > 0, "nothing was dropped");
+    }
+}
+
+fn alive_tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
 /// kazoo counts its time-out anew for every predecessor.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_covers_the_whole_queue() {
