@@ -3,6 +3,7 @@
 //! ```text
 //! <path>/runs/<key>/_c_<guid>-lock-<number>   a process that runs the key or waits
 //! <path>/done/<key>                           the record: identity and node of the process that ran the key
+//! <path>/cleanup/_c_<guid>-lock-<number>      a process that removes old records
 //! ```
 //!
 //! *Once.* Each key has a mutex, and one transaction checks that the runner's node exists and creates the record
@@ -20,6 +21,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::{join_all, try_join_all};
+
 use super::shared::attempt::Attempt;
 use super::shared::contender::Contender;
 use super::shared::hold::{Guard, Hold, race_loss};
@@ -29,7 +32,7 @@ use crate::client::{Failed, Failure, Node};
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::{LockPath, escape_segment};
-use crate::metrics;
+use crate::metrics::{self, LockLabels};
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::Kind;
@@ -49,8 +52,8 @@ const KEPT: usize = 1000;
 /// * **Takes over**: if the process that runs a key fails or dies, the next waiting process runs the key.
 /// * **Not exactly once**: a process that dies after its job and before the record leaves no record, and the job runs
 ///   again. Let the job's writes be idempotent, or pass the [fencing token](Hold::fencing_token).
-/// * **Records are kept** until there are more than [`with_kept_keys`](Self::with_kept_keys) under the path, by
-///   default 1,000. A key whose record was removed can run again.
+/// * **Records are kept**: at least the newest [`with_kept_keys`](Self::with_kept_keys) under the path, by default
+///   1,000. A key whose record was removed can run again.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Curator, Error, OnceOutcome};
@@ -120,6 +123,7 @@ impl Curator {
         let path = recipe.path.clone();
         let family = Family::Exclusive(ContenderFilter::Curator);
         let contender = Contender::new(Recipe { path: runs, ..recipe }, family, Kind::Lock);
+        let contender = contender.never_reenters();
         Ok(InterProcessOnce { contender, path, key, record, kept: KEPT })
     }
 }
@@ -137,7 +141,8 @@ impl InterProcessOnce {
     /// The body's own, after which there is no record; those of
     /// [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire) and of writing the record;
     /// [`ErrorKind::Lost`] if the lock was lost before the key was recorded; [`ErrorKind::OutcomeUnknown`] if no server
-    /// says whether the key was recorded.
+    /// says whether the key was recorded; [`ErrorKind::WouldDeadlock`] inside an [`Owner`](crate::interop::Owner) that
+    /// runs the key already.
     #[allow(clippy::future_not_send)] // it is, if the body is
     pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<OnceOutcome<T>, E>
     where
@@ -211,8 +216,8 @@ impl InterProcessOnce {
         &self.key
     }
 
-    /// Sets how many records are kept under the path. After a run, the oldest records beyond that are removed, and their keys
-    /// can run again.
+    /// Sets how many records are kept under the path at least. A run that finds a tenth more removes the oldest ones beyond
+    /// that number, and their keys can run again.
     pub fn with_kept_keys(mut self, kept: usize) -> Self {
         self.kept = kept.max(1);
         self
@@ -246,15 +251,30 @@ impl InterProcessOnce {
         let recorded = self.record(&guard).await;
         let node = guard.node().to_owned();
         release(guard).await;
-        if let Err(error) = recorded {
-            let unsure = matches!(error.kind(), ErrorKind::Lost | ErrorKind::OutcomeUnknown);
-            let done = if unsure { self.done().await? } else { None };
-            if done.is_none_or(|done| done.node != node) {
-                return Err(error.into());
+        let record = match recorded {
+            Ok(record) => record,
+            Err(error) => {
+                let unsure = matches!(error.kind(), ErrorKind::Lost | ErrorKind::OutcomeUnknown);
+                let done = if unsure { self.done().await? } else { None };
+                if done.is_none_or(|done| done.node != node) {
+                    return Err(error.into());
+                }
+                None
+            }
+        };
+        self.remove_old().await;
+        match record.filter(|record| record.node != node) {
+            None => Ok(OnceOutcome::Ran(value)),
+            Some(theirs) => {
+                tracing::warn!(
+                    path = self.path(),
+                    key = self.key,
+                    by = theirs.by,
+                    "the job ran here as well, but another process had recorded its key"
+                );
+                Ok(theirs.into_outcome())
             }
         }
-        self.remove_old().await;
-        Ok(OnceOutcome::Ran(value))
     }
 
     /// The record of the key, if there is one.
@@ -262,8 +282,7 @@ impl InterProcessOnce {
         let record = &self.record;
         let Recipe { curator, retry, .. } = &self.contender.recipe;
         let read = |session: Arc<Session>, _| async move {
-            let sent = session.client().map(|client| client.read(record.as_str()));
-            match async { sent?.await }.await {
+            match session.request(|client| client.read(record.as_str())).await {
                 Ok(node) => Ok(Some(Record::of(&node))),
                 Err(Failure::NoNode) => Ok(None),
                 Err(failure) => Err(Failed::at(record, "read", failure)),
@@ -277,7 +296,7 @@ impl InterProcessOnce {
         let record = self.record.as_str();
         let Recipe { curator, retry, .. } = &self.contender.recipe;
         let session = hold.state().session();
-        let read = || async { session.client()?.read(record).await };
+        let read = || session.request(|client| client.read(record));
         match curator.connection().retried(retry, read).await {
             Ok(node) => Ok(Some(Record::of(&node))),
             Err(Failure::NoNode) => Ok(None),
@@ -286,18 +305,18 @@ impl InterProcessOnce {
         }
     }
 
-    /// Creates the record, while the hold lasts.
-    async fn record(&self, hold: &Hold) -> Result<(), Error> {
+    /// Creates the record, while the hold lasts. Returns the record that was there already, ours or that of another process.
+    async fn record(&self, hold: &Hold) -> Result<Option<Record>, Error> {
         let curator = &self.contender.recipe.curator;
         let data = [&*curator.options().identity, b"\n", hold.node().as_bytes()].concat();
         let mut retry = RetryPolicy::endless().start();
         loop {
             let Err(error) = hold.fenced().create(self.record.as_str(), &data).await else {
-                return Ok(());
+                return Ok(None);
             };
             match error.kind() {
-                // No other process records while this one holds.
-                ErrorKind::AlreadyExists => return Ok(()),
+                // Ours, if an earlier create took effect. Another's, if this server had not shown it before the body ran.
+                ErrorKind::AlreadyExists => return self.done_before(hold).await,
                 ErrorKind::NotFound => self.make_parent(hold).await?,
                 ErrorKind::Unavailable | ErrorKind::OutcomeUnknown if hold.is_held() => {
                     let pause = retry.next_pause(Duration::ZERO).unwrap_or_default();
@@ -325,36 +344,58 @@ impl InterProcessOnce {
         }
     }
 
-    /// Removes the oldest records beyond the number that is kept. The next run tries again after a failure.
+    /// Removes the oldest records beyond the number that is kept, if there are a tenth more. The next run tries again after a
+    /// failure.
     async fn remove_old(&self) {
         let connection = self.contender.recipe.curator.connection();
-        let (Ok(session), Some(parent)) = (connection.current_session(), self.record.parent())
-        else {
-            return;
-        };
-        let removed = async {
-            let client = session.client()?;
-            let children = client.list(parent.as_str()).await?.children;
-            if children.len() <= self.kept {
-                return Ok(());
-            }
-            let mut records = Vec::new();
-            for child in children {
-                let path = parent.child(&child);
-                if let Some(node) = client.look(&path).await? {
-                    records.push((node.change.czxid, path));
-                }
-            }
-            records.sort();
-            records.truncate(records.len().saturating_sub(self.kept));
-            for (_, path) in records {
-                client.delete(&path).await?;
-            }
-            Ok::<_, Failure>(())
-        };
-        if let Err(failure) = removed.await {
-            tracing::debug!(path = self.path(), ?failure, "old keys are not removed");
+        let Ok(session) = connection.current_session() else { return };
+        let Some(done) = self.record.parent() else { return };
+        match session.request(|client| client.list(done.as_str())).await {
+            Ok(listing) if listing.children.len() > self.kept + self.kept / 10 => {}
+            _ => return,
         }
+        // A session task: a caller that does not poll its future must not keep the lock.
+        let removed = connection.spawn(self.clone().remove_old_alone(done)).await;
+        if let Ok(Err(error)) = removed {
+            tracing::debug!(path = self.path(), %error, "old keys are not removed");
+        }
+    }
+
+    /// Removes the old records while no other process does. Else a process that listed the records long ago could remove one
+    /// that was made since, of a key that had been removed and ran again.
+    async fn remove_old_alone(self, done: LockPath) -> Result<(), Error> {
+        let recipe = Recipe {
+            path: LockPath::parse("path", &self.path.child("cleanup"))?,
+            counted: LockLabels::default(),
+            ..self.contender.recipe.clone()
+        };
+        let contender =
+            Contender::new(recipe, Family::Exclusive(ContenderFilter::Curator), Kind::Lock);
+        let Some(guard) = contender.attempt(Patience::NoWait).await? else { return Ok(()) };
+        let session = guard.state().session();
+        let listed = session.request(|client| client.list(done.as_str())).await;
+        let children =
+            listed.map_err(|failure| failure.into_error(done.as_str(), "list"))?.children;
+        let looks = children.iter().map(|child| {
+            let path = done.child(child);
+            let look = session.request(|client| client.look(&path));
+            async move { Ok((look.await?.map_or(0, |node| node.change.czxid), path)) }
+        });
+        let looked = try_join_all(looks.collect::<Vec<_>>()).await;
+        let mut records =
+            looked.map_err(|failure: Failure| failure.into_error(done.as_str(), "read"))?;
+        records.sort();
+        // A record whose age is unknown may be one of those to keep.
+        if records.first().is_some_and(|(czxid, _)| *czxid > 0) {
+            records.truncate(records.len().saturating_sub(self.kept));
+            let fenced = guard.fenced();
+            let deletes = records.iter().map(|(_, record)| fenced.delete(record));
+            for failed in join_all(deletes).await.into_iter().filter_map(Result::err) {
+                tracing::debug!(path = self.path(), error = %failed, "an old key is not removed");
+            }
+        }
+        release(guard).await;
+        Ok(())
     }
 }
 

@@ -63,9 +63,8 @@ impl Revoker {
         }
         let path = &path;
         let write = |session: Arc<Session>, _| async move {
-            // The future must not keep the client, because a caller could keep the future.
-            let sent = session.client().map(|client| client.set_data(path.as_str(), REVOKE, None));
-            match async { sent?.await }.await {
+            let write = session.request(|client| client.set_data(path.as_str(), REVOKE, None));
+            match write.await {
                 Ok(_) => Ok(true),
                 Err(Failure::NoNode) => Ok(false),
                 Err(failure) => Err(Failed::at(path, "write to", failure)),

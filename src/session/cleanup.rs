@@ -148,9 +148,9 @@ pub(crate) fn delete(
 ) -> impl Future<Output = Result<CleanupOutcome, Failure>> + Send + use<> {
     let session = session.clone();
     let stamp = BootInstant::now();
-    let sent = session.client().map(|client| client.delete(node));
+    let sent = session.request(|client| client.delete(node));
     async move {
-        match session.renew_on_success(stamp, sent?).await {
+        match session.renew_on_success(stamp, sent).await {
             Ok(()) => Ok(CleanupOutcome::Deleted),
             Err(Failure::NoNode) => Ok(CleanupOutcome::Gone),
             Err(failure) => Err(failure),

@@ -1,11 +1,12 @@
 //! [`Session`]: one ZooKeeper session, its lease, and the limits on its watches and nodes.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::Either;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -87,6 +88,21 @@ impl Session {
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let client = self.client.lock();
         client.clone().ok_or_else(Failure::session_over)
+    }
+
+    /// Sends a request. The future keeps no client while it awaits the answer, so a caller may keep it without polling it
+    /// (invariant 7).
+    pub(crate) fn request<T, F>(
+        &self,
+        send: impl FnOnce(&Client) -> F,
+    ) -> Either<F, Ready<Result<T, Failure>>>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        match self.client() {
+            Ok(client) => Either::Left(send(&client)),
+            Err(failure) => Either::Right(ready(Err(failure))),
+        }
     }
 
     /// Returns a client that the user may keep.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
+use zookeeper_recipes::interop::{Revoker, SharedCount};
 use zookeeper_recipes::simulation::Ensemble;
 use zookeeper_recipes::{Curator, Error, ErrorKind, Lock, Released};
 use zookeeper_recipes_dev::LONG;
@@ -156,4 +157,107 @@ async fn case(kind: Kind, ask: Ask, busy: bool, polls: usize) -> bool {
         timeout(2 * TURN, kept).await.unwrap_or_else(|_| panic!("{what}: it does not end"));
     }
     is_cut
+}
+
+/// Makes a future of the API, which owns a handle.
+type Make = fn(Curator) -> Kept;
+
+/// The other futures that send requests. The paths are those of [`the_session_of_a_closed_curator`].
+const OTHERS: &[(&str, Make)] = &[
+    ("once.run", |curator| {
+        kept(async move {
+            let job = curator.once("/jobs", "c")?.with_kept_keys(1);
+            job.run(async |_| Ok(())).await
+        })
+    }),
+    ("once.run of a recorded key", |curator| {
+        kept(async move { curator.once("/jobs", "b")?.run(async |_| Ok(())).await })
+    }),
+    ("participants", |curator| kept(async move { curator.mutex("/other")?.participants().await })),
+    ("leader", |curator| kept(async move { curator.leader_latch("/leader")?.leader().await })),
+    ("attempt_revoke", |curator| {
+        kept(async move {
+            let others = curator.mutex("/other")?.participants().await?;
+            Revoker::new(&curator).attempt_revoke(&others[0].node).await
+        })
+    }),
+    ("multi_lock.acquire", |curator| {
+        kept(async move { curator.multi_lock(["/a", "/b"])?.acquire().await })
+    }),
+    ("acquire_many", |curator| {
+        kept(async move { curator.semaphore("/s", 3)?.acquire_many(2).await })
+    }),
+    ("SharedCount::start", |curator| {
+        kept(async move { SharedCount::start(&curator, "/new/count", 1).await })
+    }),
+    ("count.set", |curator| {
+        kept(async move { SharedCount::start(&curator, "/count", 1).await?.set(2).await })
+    }),
+    ("count.try_set", |curator| {
+        kept(async move {
+            let count = SharedCount::start(&curator, "/count", 1).await?;
+            count.try_set(&count.versioned(), 3).await
+        })
+    }),
+    ("fenced writes", |curator| {
+        kept(async move {
+            let guard = curator.mutex("/mine")?.acquire().await?;
+            guard.fenced().create("/mine/data", b"").await?;
+            guard.fenced().set("/mine/data", b"x").await
+        })
+    }),
+    ("revocation_requested", |curator| {
+        kept(async move {
+            let guard = curator.mutex("/mine")?.acquire().await?;
+            tokio::select! {
+                () = guard.revocation_requested() => Ok(None),
+                loss = guard.lost() => Ok(Some(loss)),
+            }
+        })
+    }),
+];
+
+fn kept<T: Send + 'static>(
+    future: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Kept {
+    Box::pin(async move { any(future.await) })
+}
+
+/// Invariant 7: a kept future keeps no session, so the locks of a closed process are free at once.
+#[tokio::test(start_paused = true)]
+async fn no_kept_future_keeps_the_session_of_a_closed_curator() {
+    for (name, make) in OTHERS {
+        let mut polls = 0;
+        while the_session_of_a_closed_curator(name, *make, polls).await {
+            polls += 1;
+            assert!(polls < 80, "{name}: it never ends");
+        }
+        assert!(polls > 0, "{name}: it sends no request");
+    }
+}
+
+async fn the_session_of_a_closed_curator(name: &str, make: Make, polls: usize) -> bool {
+    let what = format!("{name} after {polls} polls");
+    let ensemble = Ensemble::start(1);
+    let [curator, rival] = [ensemble.curator(), ensemble.curator()];
+    let (curator, rival) = tokio::join!(curator, rival);
+    for key in ["a", "b"] {
+        let job = rival.once("/jobs", key).unwrap().with_kept_keys(1);
+        let _ = job.run(async |_| Ok::<_, Error>(())).await.unwrap();
+    }
+    drop(SharedCount::start(&rival, "/count", 1).await.unwrap());
+    let _other = rival.mutex("/other").unwrap().acquire().await.unwrap();
+    let held = curator.mutex("/lock").unwrap().acquire().await.unwrap();
+    let mut kept = make(curator.clone());
+    let polled = timeout(TURN, dropped_after(polls, kept.as_mut())).await;
+    // What was sent is answered meanwhile.
+    sleep(TURN).await;
+    timeout(TURN, curator.close()).await.unwrap_or_else(|_| panic!("{what}: close hangs"));
+    let taken = timeout(TURN, rival.mutex("/lock").unwrap().acquire()).await;
+    drop(taken.unwrap_or_else(|_| panic!("{what}: the lock stays taken")).unwrap());
+    assert!(!held.is_held(), "{what}");
+    if !matches!(polled, Ok(Some(_))) {
+        timeout(2 * TURN, kept).await.unwrap_or_else(|_| panic!("{what}: it does not end"));
+    }
+    matches!(polled, Ok(None))
 }

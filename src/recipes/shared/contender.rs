@@ -21,12 +21,19 @@ pub(crate) struct Contender {
     pub(crate) recipe: Recipe,
     /// The request of a caller that waits without a limit.
     request: Arc<Request>,
+    /// An owner that holds the lock gets another guard of its hold.
+    reenters: bool,
 }
 
 impl Contender {
     pub(crate) fn new(recipe: Recipe, family: Family, kind: Kind) -> Self {
         let request = Arc::new(recipe.request(family, kind));
-        Self { recipe, request }
+        Self { recipe, request, reenters: true }
+    }
+
+    /// Fails in place of a nested hold.
+    pub(crate) fn never_reenters(self) -> Self {
+        Self { reenters: false, ..self }
     }
 
     /// Access to the options of later acquisitions.
@@ -97,21 +104,28 @@ impl Contender {
         entry: &OwnerEntry,
         patience: Patience,
     ) -> Result<Option<Guard>, Error> {
-        let mut holds = tokio::select! {
+        let _acquiring = tokio::select! {
             biased;
-            holds = entry.holds.lock() => holds,
+            acquiring = entry.acquiring.lock() => acquiring,
             // Another task of this owner waits for another contender.
             () = entry.queued.wait(), if matches!(patience, Patience::NoWait) => return Ok(None),
         };
         let _reset = ResetOnDrop(&entry.queued);
         let reads = self.request.kind == Kind::Read;
-        let OwnerHolds { exclusive, shared } = &mut *holds;
+        let OwnerHolds { exclusive, shared } = entry.holds.lock().clone();
         let (wanted, other) = if reads { (shared, exclusive) } else { (exclusive, shared) };
         // A lost hold keeps its node until its guard is dropped: a new contender would wait for that node.
-        if let Some(held) = self.nested(wanted)? {
-            return Ok(Some(held));
+        match self.nested(&wanted)? {
+            Some(held) if self.reenters => return Ok(Some(held)),
+            Some(_) => {
+                let path = &self.recipe.path;
+                let text =
+                    format!("this owner has {path} already, and this call would wait for it");
+                return Err(Error::new(ErrorKind::WouldDeadlock, text).at(path));
+            }
+            None => {}
         }
-        let companion = self.nested(other)?;
+        let companion = self.nested(&other)?;
         if companion.is_some() && !reads {
             let path = &self.recipe.path;
             let text = format!(
@@ -121,7 +135,10 @@ impl Contender {
         }
         let queued = entry.queued.clone();
         let acquired = self.contend(patience, companion.as_ref(), queued).await?;
-        *wanted = acquired.as_ref().map_or_else(Weak::new, Guard::downgrade);
+        let hold = acquired.as_ref().map_or_else(Weak::new, Guard::downgrade);
+        let mut holds = entry.holds.lock();
+        *(if reads { &mut holds.shared } else { &mut holds.exclusive }) = hold;
+        drop(holds);
         Ok(acquired)
     }
 
@@ -144,13 +161,14 @@ impl Contender {
     ) -> Result<Guard, Error> {
         let Some(entry) = entry else { return self.contend_alongside(write).await };
         // Another task of the owner that has locked this acquires a read as well, which the write hold lets in at once.
-        let mut holds = entry.holds.lock().await;
-        let nested = Guard::nested(&holds.shared, &self.recipe);
+        let _acquiring = entry.acquiring.lock().await;
+        let shared = entry.holds.lock().shared.clone();
+        let nested = Guard::nested(&shared, &self.recipe);
         if let Some(read) = nested.filter(|read| read.is_held()) {
             return Ok(read);
         }
         let read = self.contend_alongside(write).await?;
-        holds.shared = read.downgrade();
+        entry.holds.lock().shared = read.downgrade();
         Ok(read)
     }
 

@@ -62,21 +62,23 @@ type LockKey = (u64, LockPath, Family);
 #[derive(Debug, Default)]
 pub(crate) struct OwnerEntry {
     /// Locked while a task acquires, so that the owner's tasks share one place in the queue.
-    pub(crate) holds: tokio::sync::Mutex<OwnerHolds>,
+    pub(crate) acquiring: tokio::sync::Mutex<()>,
+    /// Changed only by the task that acquires.
+    pub(crate) holds: Mutex<OwnerHolds>,
     /// Set while the task that acquires waits for another contender.
     pub(crate) queued: QueuedFlag,
 }
 
 impl OwnerEntry {
-    /// Returns true if there is a hold, and no task acquires at this moment.
+    /// Returns true if there is a hold.
     fn is_held(&self) -> bool {
-        let Ok(holds) = self.holds.try_lock() else { return false };
+        let holds = self.holds.lock();
         holds.exclusive.strong_count() + holds.shared.strong_count() > 0
     }
 }
 
 /// The holds of an owner. The references are weak, because an owner keeps no lock.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct OwnerHolds {
     pub(crate) exclusive: Weak<OwnedHold>,
     /// The read hold of a read-write lock.

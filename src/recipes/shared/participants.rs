@@ -122,8 +122,7 @@ pub(super) async fn read_all(
                     Err(Failure::NoNode) => return Ok(None),
                     // Any client that may list the path may know that the node exists.
                     Err(Failure::Refused(error)) if error.is_no_auth() => {
-                        let look = session.client()?.look(&path);
-                        look.await?
+                        session.request(|client| client.look(&path)).await?
                     }
                     read => Some(read?),
                 };
@@ -143,8 +142,8 @@ pub(super) async fn read_holder(
 ) -> Result<Option<Participant>, Failure> {
     let children = list(session, path).await?;
     let read = |node: String| {
-        let sent = session.client().map(|client| client.read(&node));
-        async move { Ok((node, sent?.await?, ())) }
+        let read = session.request(|client| client.read(&node));
+        async move { Ok((node, read.await?, ())) }
     };
     let holder = first(&children, path, family, read).await?;
     Ok(holder.map(|(holder, ())| holder))
@@ -174,9 +173,7 @@ where
 }
 
 async fn list(session: &Session, path: &LockPath) -> Result<Vec<String>, Failure> {
-    // The future must not keep the client, because a caller could keep the future.
-    let sent = session.client()?.list(path.as_str());
-    match sent.await {
+    match session.request(|client| client.list(path.as_str())).await {
         Err(Failure::NoNode) => Ok(Vec::new()),
         listed => Ok(listed?.children),
     }

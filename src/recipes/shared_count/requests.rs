@@ -50,9 +50,8 @@ pub(super) async fn read_or_create(
 }
 
 async fn read(session: &Session, path: &LockPath) -> Result<Found, Failed> {
-    let sent = session.client().map(|client| client.read(path.as_str()));
-    let found = async { sent?.await.map(found) };
-    found.await.map_err(|failure| Failed::at(path, "read", failure))
+    let read = session.request(|client| client.read(path.as_str()));
+    read.await.map(found).map_err(|failure| Failed::at(path, "read", failure))
 }
 
 /// Reads the node as the leader has it at the time of the request, or later; `None` if the node does not exist.
@@ -93,10 +92,8 @@ async fn write(
     value: i32,
     version: Option<i32>,
 ) -> Result<Change, Failure> {
-    // The future must not keep the client, because a caller could keep the future.
     let data = value.to_be_bytes();
-    let sent = session.client().map(|client| client.set_data(path.as_str(), &data, version));
-    sent?.await
+    session.request(|client| client.set_data(path.as_str(), &data, version)).await
 }
 
 /// The outcome of a write over one version.

@@ -70,6 +70,125 @@ async fn the_oldest_keys_beyond_those_that_are_kept_are_removed() {
     assert_eq!(kept, ["b", "c"]);
 }
 
+/// A process that listed the records long ago must not remove one that was made since.
+#[tokio::test(start_paused = true)]
+async fn a_slow_clean_up_removes_no_record_that_is_newer_than_its_listing() {
+    let testbed = Testbed::new().await;
+    let (link, slow) = testbed.linked(testbed.patient_builder()).await;
+    let quick = testbed.patient_curator().await;
+    let job = |curator: &Curator, key| curator.once(&testbed.path, key).unwrap().with_kept_keys(2);
+    let run = async |curator: &Curator, key| {
+        job(curator, key).run(async |_| Ok::<_, Error>(())).await.unwrap()
+    };
+    for key in ["a", "b"] {
+        assert_eq!(run(&quick, key).await, OnceOutcome::Ran(()));
+    }
+    // Its clean-up has listed all three, and is about to delete "a".
+    let held = link.hold(Message::request(Operation::Multi).nth(2));
+    let third = job(&slow, "c");
+    let cleaning = tokio::spawn(async move { third.run(async |_| Ok::<_, Error>(())).await });
+    struck_once(&held).await;
+    for key in ["d", "a"] {
+        let _ = run(&quick, key).await;
+    }
+    drop(held);
+    let _ = within("the clean-up", cleaning).await.unwrap().unwrap();
+    let _ = run(&quick, "e").await;
+    let mut kept = testbed.admin.list_children(&format!("{}/done", testbed.path)).await.unwrap();
+    kept.sort();
+    assert_eq!(kept, ["d", "e"], "the newest two; \"a\" had run before");
+}
+
+/// One delete that is refused ends nothing.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_cannot_be_removed_does_not_keep_the_others() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let run = async |key| {
+        let job = curator.once(&testbed.path, key).unwrap().with_kept_keys(1);
+        job.run(async |_| Ok::<_, Error>(())).await.unwrap()
+    };
+    let _ = run("a").await;
+    let stuck = format!("{}/done/a/child", testbed.path);
+    testbed.admin.create(&stuck, b"", CreateMode::Persistent, &Acls::anyone_all()).await.unwrap();
+    for key in ["b", "c"] {
+        assert_eq!(run(key).await, OnceOutcome::Ran(()));
+    }
+    let mut kept = testbed.admin.list_children(&format!("{}/done", testbed.path)).await.unwrap();
+    kept.sort();
+    assert_eq!(kept, ["a", "c"]);
+}
+
+/// A thousand old records cost one trip, and a tenth more than are kept is left to later runs.
+#[tokio::test(start_paused = true)]
+async fn a_clean_up_takes_the_same_time_however_many_records_there_are() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let run = async |key: String| {
+        let job = curator.once(&testbed.path, key).unwrap().with_kept_keys(20);
+        job.run(async |_| Ok::<_, Error>(())).await.unwrap()
+    };
+    let done = format!("{}/done", testbed.path);
+    let count = async || testbed.admin.list_children(&done).await.unwrap().len();
+    for key in 0..22 {
+        let _ = run(format!("{key}")).await;
+    }
+    assert_eq!(count().await, 22, "up to a tenth more");
+    for key in 22..300 {
+        let record = format!("{done}/{key}");
+        testbed
+            .admin
+            .create(&record, b"", CreateMode::Persistent, &Acls::anyone_all())
+            .await
+            .unwrap();
+    }
+    let began = Instant::now();
+    let _ = run("last".to_owned()).await;
+    assert_eq!(count().await, 20);
+    assert!(began.elapsed() < 200 * MILLISECOND, "{:?}: one after the other", began.elapsed());
+}
+
+/// Two branches of one task belong to one owner, and a run inside a run would wait for itself.
+#[tokio::test(start_paused = true)]
+async fn a_key_does_not_run_twice_at_once_in_an_owner() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let job = curator.once(&testbed.path, "key").unwrap();
+    let bodies = AtomicUsize::new(0);
+    let run = || {
+        job.run(async |_| {
+            bodies.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(MILLISECOND * 50).await;
+            Ok::<_, Error>(())
+        })
+    };
+    let (one, other) = Owner::new().scope(async { tokio::join!(run(), run()) }).await;
+    let (ran, refused) = if one.is_ok() { (one, other) } else { (other, one) };
+    assert_eq!(ran.unwrap(), OnceOutcome::Ran(()));
+    fails(refused, ErrorKind::WouldDeadlock);
+    assert_eq!(bodies.load(Ordering::Relaxed), 1);
+    let other = curator.once(&testbed.path, "other").unwrap();
+    let owner = Owner::new();
+    let inner = owner.scope(other.run(async |_| {
+        fails(other.run(async |_| Ok::<_, Error>(())).await, ErrorKind::WouldDeadlock);
+        Ok::<_, Error>(())
+    }));
+    assert_eq!(within("the run", inner).await.unwrap(), OnceOutcome::Ran(()));
+}
+
+/// As by a server that had not shown the record when the body began.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_appears_during_the_run_says_who_recorded() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let job = curator.once(&testbed.path, "key").unwrap();
+    let record = format!("{}/done/key", testbed.path);
+    let ran = job.run(async |_| {
+        let theirs = b"theirs\n/another/node";
+        let acls = Acls::anyone_all();
+        testbed.admin.create(&record, theirs, CreateMode::Persistent, &acls).await.unwrap();
+        Ok::<_, Error>(())
+    });
+    let OnceOutcome::AlreadyDone { by, .. } = ran.await.unwrap() else { panic!("it ran alone") };
+    assert_eq!(by, "theirs");
+}
+
 /// A run that was lost, or whose body failed, leaves no record.
 #[tokio::test(start_paused = true)]
 async fn a_run_without_success_is_an_error_and_the_next_runs() {

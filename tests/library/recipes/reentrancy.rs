@@ -145,3 +145,19 @@ async fn an_owner_that_lost_its_hold_is_told_whatever_it_asks_for() {
         testbed.children_are(0).await;
     }
 }
+
+/// A branch of the outer owner acquires meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_scope_inside_inherits_while_another_branch_acquires() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let lock = testbed.read_write(&curator);
+    let owner = Owner::new();
+    let outer = owner.scope(async {
+        let write = lock.write().await.unwrap();
+        let inner = Owner::new();
+        let (outer, inner) = tokio::join!(lock.read(), inner.scope(lock.read()));
+        drop((outer.unwrap(), inner.unwrap(), write));
+    });
+    within("both reads", outer).await;
+    testbed.children_are(0).await;
+}
