@@ -55,7 +55,7 @@ conditions() {
   drop 'head: the event is a deletion' \
     wait.rs 's/let deleted = event == NodeEvent::Deleted;/let deleted = event != NodeEvent::SessionOver;/'
   drop 'stand-by: it lists, and admits nobody' \
-    wait.rs 's/self\.stand_by = None;\n                Some\(Event::List\)/self.stand_by = None;\n                Some(Event::Admitted)/'
+    wait.rs 's/(deleted\(&watch\.node\);\n                \}\n                )Some\(Event::List\)/$1Some(Event::Admitted)/'
 
   drop 'passing on: by the loss policy of the next one' \
     driver.rs 's/lease\.terms\(policy,/lease.terms(crate::session::lease::LossPolicy::SessionExpired,/'

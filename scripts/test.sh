@@ -13,8 +13,8 @@ built=${CARGO_TARGET_DIR:-target}/debug
 packages=(-p zookeeper-recipes -p zookeeper-testkit -p zklock -p tools)
 features=(--features zookeeper-recipes/metrics,zookeeper-recipes/sasl,zookeeper-recipes/simulation,zookeeper-recipes/tls)
 steps=0 failures=() ignored=()
-# The skipped ones are run by other tests, in processes of their own, or show a known defect.
-[ "$level" != all ] || ignored=(--include-ignored --skip no_threads::connects --skip main_returns_early::program --skip tests::defects)
+# The skipped ones are run by other tests, in processes of their own.
+[ "$level" != all ] || ignored=(--include-ignored --skip no_threads::connects --skip main_returns_early::program)
 output=$(mktemp) artifacts=$(mktemp)
 trap 'rm -f "$output" "$artifacts"' EXIT
 trap 'exit 130' INT # not the next step

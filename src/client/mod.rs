@@ -36,5 +36,5 @@ pub(crate) use self::dialer::{DialError, Dialer};
 pub(crate) use self::failure::{ClientError, Failed, Failure, WriteFailure};
 pub(crate) use self::limits::{check_contender, check_frame};
 pub(crate) use self::link::{LinkState, LinkWatch};
-pub(crate) use self::types::{Change, Listing, Node, Write, world_anyone_acl};
+pub(crate) use self::types::{Change, Created, Listing, Node, Write, world_anyone_acl};
 pub(crate) use self::watch::{ChildrenWatch, NodeEvent, NodeWatch, WatchPermit};

@@ -6,7 +6,7 @@ use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
 use super::client::{Backend, Client};
 use super::failure::{Failure, WriteFailure};
-use super::types::{Change, Listing, Node, Write};
+use super::types::{Change, Created, Listing, Node, Write};
 use super::watch::{ChildrenWatch, NodeWatch, Watcher};
 #[cfg(feature = "simulation")]
 use crate::simulation::{Answer, Op, Refused};
@@ -36,22 +36,27 @@ async fn answer<A, T>(
 }
 
 impl Client {
-    /// Creates a contender's node. `prefix` is its whole path up to the sequence number. Returns that number and the `czxid`.
+    /// Creates a contender's node. `prefix` is its whole path up to the sequence number.
     pub(crate) fn create_contender<'a>(
         &'a self,
         prefix: &'a str,
         data: &[u8],
         acls: &[Acl],
-    ) -> impl Future<Output = Result<(i64, i64), Failure>> + Send + use<'a> {
+    ) -> impl Future<Output = Result<Created, Failure>> + Send + use<'a> {
         let mode = CreateMode::EphemeralSequential;
+        let created = |sequence, stat: &zk::Stat| Created {
+            sequence,
+            czxid: stat.czxid,
+            owner: stat.ephemeral_owner,
+        };
         send!(self, zk => {
             let sent = zk.create(prefix, data, &mode.with_acls(Acls::new(acls)));
-            answer(sent, |(stat, sequence)| (sequence.into_i64(), stat.czxid))
+            answer(sent, move |(stat, sequence)| created(sequence.into_i64(), &stat))
         }, sim => {
             let prefix = self.at(prefix);
             let length = prefix.len();
             sim.asked(Op::create(prefix, data, acls, mode), move |answer, _| match answer {
-                Answer::Created(path, stat) => Some((path[length..].parse().ok()?, stat.czxid)),
+                Answer::Created(path, stat) => Some(created(path[length..].parse().ok()?, &stat)),
                 _ => None,
             })
         })

@@ -46,6 +46,16 @@ impl Node {
     }
 }
 
+/// A sequential node that was created.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Created {
+    pub(crate) sequence: i64,
+    /// The transaction that created the node. Zero if the server does not say.
+    pub(crate) czxid: i64,
+    /// The session that owns the node. Zero if the server does not say.
+    pub(crate) owner: i64,
+}
+
 /// The children of a node, at one moment.
 #[derive(Debug)]
 pub(crate) struct Listing {

@@ -22,7 +22,8 @@ use super::path_nodes::{CreateWith, PathNodes, Position};
 use super::request::{EntryAborted, Request};
 use super::session_nodes::SessionNodes;
 use crate::client::{
-    ChildrenWatch, Client, Failure, LinkWatch, Listing, WatchPermit, Write, WriteFailure,
+    ChildrenWatch, Client, Created, Failure, LinkWatch, Listing, Node, WatchPermit, Write,
+    WriteFailure,
 };
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind};
@@ -47,8 +48,7 @@ const PARENTS_AT_ONCE: usize = 3;
 
 /// The answers to a create and to the requests that were sent with it.
 struct Answered {
-    /// The sequence number and the `czxid` of the znode.
-    created: Result<(i64, i64), Failure>,
+    created: Result<Created, Failure>,
     placement: Placement,
 }
 
@@ -193,7 +193,7 @@ async fn create_companion(
     let sent = client.write_while_there(write.node(), &name, &read);
     let created = match write.session().renew_on_success(stamp, sent).await {
         // Some servers do not return the `Stat` of a node that a transaction creates.
-        Ok(()) => Ok((write.znode().sequence, 0)),
+        Ok(()) => Ok(Created { sequence: write.znode().sequence, czxid: 0, owner: 0 }),
         Err(WriteFailure::NotThere) => {
             write.mark_node_gone();
             Err(Failure::NoNode)
@@ -293,7 +293,7 @@ impl Creating {
     /// Waits for the answers.
     async fn answered(&mut self) -> Result<(OwnedNode, Placement), Failure> {
         let Answered { created, placement } = (&mut self.answer).await;
-        let (sequence, czxid) = match created {
+        let mut created = match created {
             Ok(created) => created,
             Err(failure @ (Failure::Unknown(_) | Failure::SessionOver(_))) => {
                 self.path_nodes.unanswered();
@@ -306,14 +306,22 @@ impl Creating {
         };
         let name = match &self.request.companion {
             Some(_) => self.prefix.clone(),
-            None => format!("{}{sequence:010}", self.prefix),
+            None => format!("{}{:010}", self.prefix, created.sequence),
         };
-        let czxid = if czxid > 0 {
-            czxid
-        } else {
-            read_czxid(&self.nodes.session, &self.request.path.child(&name)).await?
-        };
-        let node = self.take_place(&name, sequence, czxid).ok_or_else(Failure::session_over)?;
+        let session = self.nodes.session.clone();
+        if created.czxid == 0 {
+            let origin = read_origin(&session, &self.request.path.child(&name)).await?;
+            created.czxid = origin.change.czxid;
+            created.owner = origin.owner;
+        }
+        // A server that answers a reconnect with another session tells the client nothing else of it.
+        if created.owner != 0 && created.owner != session.session_id() {
+            session.replaced_by(created.owner);
+            return Err(Failure::session_over());
+        }
+        let node = self
+            .take_place(&name, created.sequence, created.czxid)
+            .ok_or_else(Failure::session_over)?;
         let placement = match placement {
             // A listing with a watch answers whether the znode is the sole contender, so the listing decides.
             Placement::Listing(listing, Some(watch)) => {
@@ -376,10 +384,10 @@ impl Creating {
     }
 }
 
-/// Reads the `czxid` of a node, which servers before 3.5 do not return from a create.
-async fn read_czxid(session: &Session, node: &str) -> Result<i64, Failure> {
-    match session.client()?.read(node).await {
-        Ok(node) => Ok(node.change.czxid),
+/// Reads the origin of a node, which servers before 3.5 do not return from a create.
+async fn read_origin(session: &Session, node: &str) -> Result<Node, Failure> {
+    match session.request(|client| client.read(node)).await {
+        Ok(node) => Ok(node),
         // The create was answered, so a failure of the read must not count as a failure of the create.
         Err(Failure::NotNow(error) | Failure::Refused(error)) => Err(Failure::Unknown(error)),
         Err(failure) => Err(failure),

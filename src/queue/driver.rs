@@ -31,7 +31,7 @@ use super::rules::admission::Family;
 use super::session_nodes::CurrentNodes;
 use crate::client::{ChildrenWatch, ClientError, Listing};
 use crate::clock::BootInstant;
-use crate::error::Error;
+use crate::error::{Error, Loss};
 use crate::session::Connection;
 use crate::session::lease::{EndedTerms, LeaseTerm, LeaseTerms, LossPolicy};
 use crate::session::retry::Retry;
@@ -419,6 +419,10 @@ impl QueueDriver {
         if !path_nodes.admitted(&znode, self, state.clone()) {
             state.mark_node_gone();
             self.node_gone(znode.czxid);
+        } else if znode.session.is_over() {
+            // The node monitor may have given the session's nodes up before this hold was registered. The lease says why.
+            state.finish(End::Lost(Loss::SessionExpired));
+            drop(self.give_up(znode.czxid));
         }
         OwnedHold::new(state, number, self)
     }

@@ -116,10 +116,12 @@ impl HoldState {
     }
 
     /// Returns how the hold ended, if it has. This reads the clock itself: a process that was stopped learns the truth before
-    /// any timer fires (invariant 5).
+    /// any timer fires (invariant 5). The first answer is final, so a loss that was seen never becomes a release.
     pub(crate) fn end(&self) -> Option<End> {
-        let own_end = self.own_end.get().copied();
-        own_end.or_else(|| self.session().lease.loss(&self.term, BootInstant::now()).map(End::Lost))
+        self.own_end.get().copied().or_else(|| {
+            let loss = self.session().lease.loss(&self.term, BootInstant::now())?;
+            Some(*self.own_end.get_or_init(|| End::Lost(loss)))
+        })
     }
 
     /// Returns how long the lease lasts if nothing renews it. Zero once the hold has ended.
@@ -146,10 +148,10 @@ impl HoldState {
     pub(crate) fn fence<T>(&self, send: impl FnOnce() -> T) -> Result<T, End> {
         let (sent, ended_terms) = self.znode.fenced(|| {
             let ended_terms = self.session().lease.check(BootInstant::now());
-            let own_end = self.own_end.get().copied();
-            let sent = match own_end.or_else(|| self.term.loss().map(End::Lost)) {
-                Some(end) => Err(end),
-                None => Ok(send()),
+            let sent = match (self.own_end.get(), self.term.loss()) {
+                (Some(end), _) => Err(*end),
+                (None, Some(loss)) => Err(*self.own_end.get_or_init(|| End::Lost(loss))),
+                (None, None) => Ok(send()),
             };
             (sent, ended_terms)
         });

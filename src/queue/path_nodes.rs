@@ -162,6 +162,14 @@ impl PathNodes {
     fn judge_listing(&self, znode: &Znode, listing: &Listing, unmixed: bool) -> Position {
         let mut state = self.state.lock();
         state.learn(&self.family, listing, unmixed);
+        // The listing is from after the create of `znode`, so a node of ours that is older and not listed was deleted. Its hold
+        // ends before another one begins.
+        let missing = state.missing(znode.czxid, listing);
+        if !missing.is_empty() {
+            drop(state);
+            missing.iter().for_each(|gone| self.gone(gone));
+            state = self.state.lock();
+        }
         if !state.own.contains_key(&znode.czxid) {
             return Position::Gone;
         }
@@ -258,6 +266,17 @@ impl PathNodes {
         }
     }
 
+    /// Takes the news that the node `path` is deleted, which may be one of ours.
+    pub(super) fn deleted(&self, path: &str) {
+        let state = self.state.lock();
+        let ours = state.own.values().find(|own| own.znode.path == path);
+        let ours = ours.map(|own| own.znode.clone());
+        drop(state);
+        if let Some(znode) = ours {
+            self.gone(&znode);
+        }
+    }
+
     /// Returns true while the znode is registered.
     pub(super) fn has(&self, znode: &Znode) -> bool {
         self.state.lock().own.contains_key(&znode.czxid)
@@ -326,6 +345,17 @@ impl PathNodes {
 }
 
 impl State {
+    /// Returns the znodes of holds that are older than `czxid` and not in the listing.
+    fn missing(&self, czxid: i64, listing: &Listing) -> Vec<Arc<Znode>> {
+        let older = self.own.range(..czxid).filter(|(_, own)| own.admitted.is_some());
+        let older: Vec<_> = older.map(|(_, own)| &own.znode).collect();
+        if older.is_empty() {
+            return Vec::new();
+        }
+        let listed: HashSet<_> = listing.children.iter().map(String::as_str).collect();
+        older.into_iter().filter(|znode| !listed.contains(znode.name())).cloned().collect()
+    }
+
     /// Learns from a listing how many contenders of other clients there are. Znodes whose create was not answered are not
     /// registered, and count as another client's.
     fn learn(&mut self, family: &Family, listing: &Listing, unmixed: bool) {

@@ -494,43 +494,35 @@ fn a_release_at_the_end_of_the_session_deletes_the_node_once() {
     });
 }
 
-/// Tests that fail, because the rule does not hold yet.
-mod defects {
-    use super::*;
+/// [`give_up`] ends the holds that are registered at that moment. A hold that is registered later gives its node up itself.
+#[test]
+fn a_hold_that_begins_while_its_session_ends_does_not_keep_the_next_caller_waiting() {
+    explore(|queue| {
+        let mut waiting = begin_while_the_session_ends(&queue);
+        // Without a hold, the entry goes on in the next session.
+        let Some(_lost) = answer_of(&mut waiting) else { return };
+        let _next = queue.join();
+        let has_entry = CREATES.with_borrow(|creates| !creates.is_empty());
+        assert!(has_entry, "the next caller waits until the guard of a lost hold is dropped");
+    });
+}
 
-    /// [`give_up`] ends the holds that are registered at that moment. A hold that is registered later is lost, but
-    /// its node is not given up, so the callers of this process wait until the guard is dropped.
-    #[test]
-    #[ignore = "issue: a hold that begins while its session ends"]
-    fn a_hold_that_begins_while_its_session_ends_does_not_keep_the_next_caller_waiting() {
-        explore(|queue| {
-            let mut waiting = begin_while_the_session_ends(&queue);
-            // Without a hold, the entry goes on in the next session.
-            let Some(_lost) = answer_of(&mut waiting) else { return };
-            let _next = queue.join();
-            let has_entry = CREATES.with_borrow(|creates| !creates.is_empty());
-            assert!(has_entry, "the next caller waits until the guard of a lost hold is dropped");
+/// The lease may end after the release has checked for a loss and before it records its own end. A third thread
+/// that asks in between gets the loss, and later the release.
+#[test]
+fn a_hold_that_was_seen_to_end_does_not_end_in_another_way() {
+    explore(|queue| {
+        let hold = queue.acquire();
+        let [ending, seeing, state] = [(); 3].map(|()| hold.state().clone());
+        let ended = spawn(move || {
+            ending.session().lease.check(BootInstant::now().after(TIMEOUT)).wake();
         });
-    }
-
-    /// The lease may end after the release has checked for a loss and before it records its own end. A third thread
-    /// that asks in between gets the loss, and later the release.
-    #[test]
-    #[ignore = "issue: a hold that is released while its lease ends"]
-    fn a_hold_that_was_seen_to_end_does_not_end_in_another_way() {
-        explore(|queue| {
-            let hold = queue.acquire();
-            let [ending, seeing, state] = [(); 3].map(|()| hold.state().clone());
-            let ended = spawn(move || {
-                ending.session().lease.check(BootInstant::now().after(TIMEOUT)).wake();
-            });
-            let seen = spawn(move || seeing.end());
-            let release = spawn(move || drop(hold));
-            join(ended);
-            let seen = join(seen);
-            join(release);
-            assert!(seen.is_none() || seen == state.end(), "{seen:?} became {:?}", state.end());
-            queue.serve(Vec::new());
-        });
-    }
+        let seen = spawn(move || seeing.end());
+        let release = spawn(move || drop(hold));
+        join(ended);
+        let seen = join(seen);
+        join(release);
+        assert!(seen.is_none() || seen == state.end(), "{seen:?} became {:?}", state.end());
+        queue.serve(Vec::new());
+    });
 }

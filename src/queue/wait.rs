@@ -22,12 +22,14 @@
 //! Without room for watches in the session, a waiter polls, and takes its turn for room; then it uses neither rule.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::node::OwnedNode;
+use super::path_nodes::PathNodes;
 use super::request::{EntryAborted, Request};
 use crate::client::{Client, Failure, LinkWatch, NodeEvent, NodeWatch, WatchPermit};
 use crate::metrics::Operation;
@@ -43,6 +45,7 @@ const POLLS_PER_OWN_POLL: u32 = 10;
 
 /// The contenders that a waiter waits for, as paths.
 pub(super) struct Predecessors {
+    path_nodes: Arc<PathNodes>,
     predecessor: String,
     /// The contender before the predecessor, if the stand-by rule applies.
     stand_by: Option<String>,
@@ -61,6 +64,7 @@ impl Predecessors {
         let is_exclusive = node.path_nodes.family.is_exclusive();
         let stand_by = stand_by.filter(|_| is_exclusive);
         Self {
+            path_nodes: node.path_nodes.clone(),
             predecessor: parent.child(predecessor.as_str()),
             stand_by: stand_by.map(|name| parent.child(name.as_str())),
             head: predecessor_is_head && (is_exclusive || node.znode.shared),
@@ -272,8 +276,11 @@ impl Watches {
                 let deleted = event == NodeEvent::Deleted;
                 Some(if deleted { self.deleted(ahead, order) } else { Event::List })
             }
-            _ = fired(&mut self.stand_by) => {
-                self.stand_by = None;
+            event = fired(&mut self.stand_by) => {
+                let stand_by = self.stand_by.take();
+                if let Some(watch) = stand_by.filter(|_| event == NodeEvent::Deleted) {
+                    ahead.path_nodes.deleted(&watch.node);
+                }
                 Some(Event::List)
             }
         }
@@ -288,6 +295,8 @@ impl Watches {
 
     /// Applies the head rule to the deletion of the predecessor, whose watch was the `order`th.
     fn deleted(&mut self, ahead: &Predecessors, order: u64) -> Event {
+        // The predecessor may be a node of ours, of another queue, whose hold ends now.
+        ahead.path_nodes.deleted(&ahead.predecessor);
         let own = self.own.as_mut();
         let is_ours_there = own.is_some_and(|own| own.order < order && own.watch.fired().is_none());
         let same_link = self.link.as_mut().is_some_and(|link| !link.has_changed());

@@ -36,6 +36,7 @@ pub(crate) struct Session {
     timeout: Duration,
     pub(crate) lease: Lease,
     ended: CancellationToken,
+    replaced: CancellationToken,
     detached: CancellationToken,
     /// Has a permit for each free byte of the watch budget.
     watch_budget: Arc<Semaphore>,
@@ -75,6 +76,7 @@ impl Session {
             timeout,
             lease: Lease::new(timeout, opened),
             ended: CancellationToken::new(),
+            replaced: CancellationToken::new(),
             detached: CancellationToken::new(),
             lent: AtomicBool::new(false),
             borrowers: Arc::default(),
@@ -142,9 +144,27 @@ impl Session {
         &self.ended
     }
 
+    /// Cancelled when a server is known to have replaced the session by another one, without an error.
+    pub(crate) fn replaced(&self) -> &CancellationToken {
+        &self.replaced
+    }
+
+    /// Ends the session as expired, because its client is in another session by now.
+    pub(crate) fn replaced_by(&self, other: i64) {
+        if !self.replaced.is_cancelled() {
+            tracing::warn!(session = %format_args!("{:#x}", self.session_id), other = %format_args!("{other:#x}"), "a server replaced the session, which ZooKeeper never does");
+        }
+        self.replaced.cancel();
+    }
+
     /// Cancelled when we stop using a session that another handle keeps open: its nodes must be deleted one by one.
     pub(crate) fn detached(&self) -> &CancellationToken {
         &self.detached
+    }
+
+    /// Returns true if the session has ended or is left to others, so that its nodes are given up.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended.is_cancelled() || self.detached.is_cancelled()
     }
 
     /// Ends the session: first its holds are lost, then its tasks end. Returns the client.

@@ -281,6 +281,7 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 () = self.connection.close.cancelled() => break Event::Close,
+                () = session.replaced().cancelled() => break Event::Over,
                 state = link.changed() => break event_of(state),
                 () = sleep(lease_left.unwrap_or_default()), if lease_left.is_some() => {
                     // The timer only wakes this task. The clock says whether the lease has ended.

@@ -34,7 +34,7 @@ impl Client {
     }
 
     pub(crate) fn session_id(&self) -> i64 {
-        self.inspect(SimClient::session)
+        self.inspect(SimClient::shown_session)
     }
 
     pub(crate) fn session_timeout(&self) -> Duration {

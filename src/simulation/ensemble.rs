@@ -85,6 +85,13 @@ impl EnsembleBuilder {
         self
     }
 
+    /// Answers each reconnect with a new session and without an error, as ClickHouse Keeper does, and ZooKeeper never.
+    #[doc(hidden)]
+    pub fn replaces_sessions(mut self) -> Self {
+        self.settings.replaces_sessions = true;
+        self
+    }
+
     /// Leaves the order of tasks to tokio, which draws a different order each time. Shows that a check of repeatability
     /// can fail.
     #[doc(hidden)]
@@ -142,6 +149,7 @@ impl Ensemble {
             reap_every: 60_000,
             latency: 1..=3,
             exists_needs_read: false,
+            replaces_sessions: false,
             ordered: true,
         };
         EnsembleBuilder { settings }
@@ -219,7 +227,7 @@ impl Ensemble {
     /// Separates a `Curator`'s present client from the servers until the partition is dropped.
     pub fn partition(&self, curator: &Curator) -> Partition {
         let session = curator.session_id().unwrap_or_default();
-        let is_present = |client: &SimClient| client.session() == session;
+        let is_present = |client: &SimClient| client.shown_session() == session;
         let client = self.world.change(|state| state.clients.iter().rposition(is_present));
         self.partitioned(client.map(PartitionScope::Client).into_iter().collect())
     }

@@ -33,7 +33,7 @@ impl State {
         if let Some(own) = here.connections.get_mut(connection) {
             own.begin_handshake(ids.clone());
         }
-        if session == 0 {
+        if session == 0 || self.settings.replaces_sessions {
             let (shortest, longest) = self.settings.session_timeouts.clone().into_inner();
             let op = Op::OpenSession { timeout: timeout.clamp(shortest, longest) };
             let origin = Origin { server, connection, xid: 0 };

@@ -28,6 +28,8 @@ pub(super) struct SimClient {
     /// The identities that the client shows on each connection.
     ids: Ids,
     session: i64,
+    /// The first session. The real client does not show a later one.
+    shown_session: i64,
     timeout: u64,
     last_zxid: i64,
     received_at: u64,
@@ -105,6 +107,7 @@ impl SimClient {
             patience,
             ids,
             session: 0,
+            shown_session: 0,
             timeout,
             last_zxid: 0,
             received_at: now,
@@ -125,6 +128,10 @@ impl SimClient {
 
     pub(super) fn session(&self) -> i64 {
         self.session
+    }
+
+    pub(super) fn shown_session(&self) -> i64 {
+        self.shown_session
     }
 
     /// The session timeout, in milliseconds.
@@ -275,6 +282,9 @@ impl SimClient {
 
     pub(super) fn end_handshake(&mut self, session: i64, timeout: u64) {
         self.session = session;
+        if self.shown_session == 0 {
+            self.shown_session = session;
+        }
         self.timeout = timeout;
         self.phase = Phase::Restoring;
     }

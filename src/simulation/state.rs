@@ -29,6 +29,8 @@ pub(super) struct Settings {
     pub(super) latency: RangeInclusive<u64>,
     /// Newer servers (3.9) require READ before they report whether a node exists.
     pub(super) exists_needs_read: bool,
+    /// A reconnect is answered with a new session, as ClickHouse Keeper does.
+    pub(super) replaces_sessions: bool,
     /// True if the world picks the next task. Otherwise no run can be repeated: a check of the checks.
     pub(super) ordered: bool,
 }

@@ -610,8 +610,8 @@ fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>
     match kind {
         "contender" => {
             let prefix = format!("{}/n-", path.trim_end_matches('/')).leak();
-            plain!(client.create_contender(prefix, &data, &acls), |(number, czxid)| {
-                format!("{number} c~{czxid}~")
+            plain!(client.create_contender(prefix, &data, &acls), |created| {
+                format!("{} c~{}~ {}", created.sequence, created.czxid, created.owner != 0)
             })
         }
         "persistent" => plain!(client.create_persistent(path, &data, &acls), change),

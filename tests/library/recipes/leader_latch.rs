@@ -324,3 +324,37 @@ async fn curator_505_a_flapping_link_is_no_event() {
     latch.close().await.unwrap();
     assert_eq!(gained(of_waiter).await.node(), queue[1].node);
 }
+
+/// The first leads under a node that no task watches yet. The second hears of the deletions, and asks for a new place.
+#[tokio::test(start_paused = true)]
+async fn of_two_latches_of_a_process_whose_nodes_are_deleted_the_first_ends_before_the_second_leads()
+ {
+    let testbed = Testbed::new().await;
+    let curator = testbed.patient_curator().await;
+    for with_parent in [false, true] {
+        let path = format!("{}/{with_parent}", testbed.path);
+        let first = curator.leader_latch(&path).unwrap();
+        let leads = first.leadership().await.unwrap();
+        let second = curator.leader_latch(&path).unwrap();
+        eventually("two candidates", async || children(&testbed.admin, &path).await.len() == 2)
+            .await;
+        let mut nodes: Vec<_> = children(&testbed.admin, &path).await;
+        nodes.iter_mut().for_each(|node| *node = format!("{path}/{node}"));
+        nodes.extend(with_parent.then(|| path.clone()));
+        testbed.admin.delete_all(&nodes).await;
+        let next = within("a leader", async {
+            tokio::select! {
+                next = second.leadership() => next.unwrap(),
+                next = async {
+                    leads.lost().await;
+                    first.leadership().await
+                } => next.unwrap(),
+            }
+        });
+        let next = next.await;
+        assert_eq!(leads.loss(), Some(Loss::NodeDeleted), "with the parent: {with_parent}");
+        assert!(next.is_held());
+        first.close().await.unwrap();
+        second.close().await.unwrap();
+    }
+}

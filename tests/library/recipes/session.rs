@@ -1,5 +1,7 @@
 //! What a `Curator` does with its sessions, what a hold says of its session lease, and when a disconnection is a loss.
 
+use zookeeper_recipes::simulation::{Cut, Ensemble};
+
 use crate::prelude::*;
 
 /// Else the lease of the next hold has no anchor to begin with, however long the link has been in order.
@@ -292,4 +294,23 @@ mod real {
             fails(acquired, ErrorKind::Closed);
         }
     }
+}
+
+/// ClickHouse Keeper answers a reconnect so. The client does not report it, but the next node shows another owner.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_a_server_replaced_ends_with_the_next_create() {
+    let ensemble = Ensemble::builder(1).replaces_sessions().start();
+    let link = ensemble.link();
+    let curator = Curator::connect(link.connect_string()).await.unwrap();
+    let held = curator.mutex("/held").unwrap().acquire().await.unwrap();
+    let first = curator.session_id().unwrap();
+    assert!(link.cut(Cut::Reset) > 0);
+    eventually("a connection", async || link.accepted() == 2).await;
+    assert!(held.is_held(), "nothing tells the client of it");
+    let other = curator.mutex("/other").unwrap();
+    let next = within("a hold in the new session", other.acquire()).await.unwrap();
+    assert_eq!(within("the loss", held.lost()).await, Loss::SessionExpired);
+    assert_ne!(curator.session_id().unwrap(), first);
+    next.release().await.unwrap();
+    assert_eq!(ensemble.children("/other"), [""; 0], "the node of the replaced session is left");
 }
