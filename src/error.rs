@@ -196,14 +196,20 @@ impl Error {
         Self::new(ErrorKind::Closed, "the Curator is closed")
     }
 
-    /// The error after a timeout of `waited`, or if that is `None`, for an exhausted retry policy.
+    /// The error after a timeout of `waited`, or if that is `None`, of a request that no server could serve.
     pub(crate) fn unavailable(path: impl fmt::Display, waited: Option<Duration>) -> Self {
         let text = match waited {
             Some(waited) => {
                 format!("no answer of the servers about {path} within {waited:?}; try again")
             }
-            None => format!("gave up on {path}: the retry policy is used up; try again"),
+            None => format!("no server could serve the request about {path}; try again"),
         };
+        Self::new(ErrorKind::Unavailable, text).at(path)
+    }
+
+    /// The error when the policy that `limit` describes allows no further retry.
+    pub(crate) fn gave_up(path: impl fmt::Display, limit: impl fmt::Display) -> Self {
+        let text = format!("gave up on {path}: {limit}; try again");
         Self::new(ErrorKind::Unavailable, text).at(path)
     }
 

@@ -12,6 +12,7 @@ use super::hold::{Answer, OwnedHold};
 use super::local_queue::Ticket;
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request};
+use super::retries::Callers;
 use crate::clock::BootInstant;
 use crate::error::{Error, Released};
 use crate::metrics::Acquiring;
@@ -181,14 +182,18 @@ fn spawn_check(
 async fn check(queue: &QueueDriver, request: &Request) -> Result<bool, EntryAborted> {
     let nodes =
         queue.current_nodes.wait().await.map_err(|none| match request.no_session(none) {
-            EntryAborted::Retry(cause) => EntryAborted::Failed(request.exhausted(cause)),
+            EntryAborted::Retry(_) => {
+                let waited = queue.connection().settings.connection_timeout;
+                EntryAborted::Failed(Error::unavailable(&request.path, Some(waited)))
+            }
             failed => failed,
         })?;
+    let callers = Callers::One(&nodes.connection, request);
     // A lagging server may still list a node whose deletion another server has already confirmed.
     let listing = tokio::select! {
         biased;
         () = nodes.session.ended().cancelled() => None,
-        listing = list(&nodes, request, true) => listing?,
+        listing = list(&nodes, request, callers, true) => listing?,
     };
     let Some(listing) = listing else { return Ok(false) };
     let path_nodes = nodes.at(&request.path, &request.family);

@@ -20,6 +20,7 @@ use super::hold::HoldState;
 use super::node::{OwnedNode, Room, Znode};
 use super::path_nodes::{CreateWith, PathNodes, Position};
 use super::request::{EntryAborted, Request};
+use super::retries::Callers;
 use super::session_nodes::SessionNodes;
 use crate::client::{
     ChildrenWatch, Client, Created, Failure, LinkWatch, Listing, Node, WatchPermit, Write,
@@ -241,6 +242,7 @@ pub(super) async fn create_node(
     nodes: &Arc<SessionNodes>,
     request: &Arc<Request>,
     owner: &TaskTracker,
+    callers: Callers<'_>,
     mut sent: Option<Creating>,
 ) -> Result<(OwnedNode, Placement), EntryAborted> {
     let mut parents_made = 0;
@@ -265,14 +267,14 @@ pub(super) async fn create_node(
         match failure {
             Failure::NoNode => {
                 parents_made += 1;
-                make_parents(nodes, request).await?;
+                make_parents(nodes, request, callers).await?;
                 if parents_made == PARENTS_AT_ONCE {
                     return Err(EntryAborted::Retry(None));
                 }
             }
             Failure::Unknown(cause) => {
                 metrics::unknown(Operation::CREATE);
-                let Some((node, placement)) = creating.resolved().await? else {
+                let Some((node, placement)) = creating.resolved(callers).await? else {
                     return Err(EntryAborted::Retry(Some(cause)));
                 };
                 check_sequence(request, &node)?;
@@ -352,7 +354,10 @@ impl Creating {
     }
 
     /// Searches for the znode of a create that was not answered.
-    async fn resolved(&mut self) -> Result<Option<(OwnedNode, Placement)>, EntryAborted> {
+    async fn resolved(
+        &mut self,
+        callers: Callers<'_>,
+    ) -> Result<Option<(OwnedNode, Placement)>, EntryAborted> {
         let session = self.nodes.session.clone();
         let path = self.request.path.clone();
         let search = || async {
@@ -367,7 +372,7 @@ impl Creating {
             }
             Ok(None)
         };
-        let found = self.nodes.connection.retried(&self.request.retry, search).await;
+        let found = callers.retried(search).await?;
         let found =
             found.map_err(|failure| self.request.aborted(path.as_str(), "list", failure))?;
         let Some((name, czxid)) = found else {
@@ -412,7 +417,11 @@ impl Drop for Creating {
     }
 }
 
-async fn make_parents(nodes: &SessionNodes, request: &Request) -> Result<(), EntryAborted> {
+async fn make_parents(
+    nodes: &SessionNodes,
+    request: &Request,
+    callers: Callers<'_>,
+) -> Result<(), EntryAborted> {
     let parent = nodes.connection.absolute(&request.path);
     let make = || async {
         let client = nodes.session.client()?;
@@ -427,7 +436,7 @@ async fn make_parents(nodes: &SessionNodes, request: &Request) -> Result<(), Ent
             },
         })
     };
-    match nodes.connection.retried(&request.retry, make).await {
+    match callers.retried(make).await? {
         Ok(None) => Ok(()),
         Ok(Some((path, failure))) => Err(request.aborted(&path, "create", failure)),
         Err(failure) => Err(request.aborted(request.path.as_str(), "create", failure)),

@@ -27,6 +27,7 @@ use super::node::{DeleteOutcome, OwnedNode, PendingDelete, Znode};
 use super::path_nodes::PathNodes;
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, Requester, closed_error};
+use super::retries::Retries;
 use super::rules::admission::Family;
 use super::session_nodes::CurrentNodes;
 use crate::client::{ChildrenWatch, ClientError, Listing};
@@ -34,7 +35,6 @@ use crate::clock::BootInstant;
 use crate::error::{Error, Loss};
 use crate::session::Connection;
 use crate::session::lease::{EndedTerms, LeaseTerm, LeaseTerms, LossPolicy};
-use crate::session::retry::Retry;
 use crate::sync::Mutex;
 
 /// See the [module](self).
@@ -63,10 +63,7 @@ struct Caller {
     request: Arc<Request>,
     requester: Requester,
     queued: QueuedFlag,
-    /// The start of the present series of failures.
-    began: BootInstant,
-    /// `None` before the first failure.
-    retry: Option<Box<Retry>>,
+    joined: BootInstant,
     reply: oneshot::Sender<Answer>,
 }
 
@@ -447,13 +444,12 @@ impl QueueDriver {
         self: &Arc<Self>,
         request: Arc<Request>,
         queued: &QueuedFlag,
-        began: BootInstant,
+        joined: BootInstant,
     ) -> Waiting {
         let (reply, answer) = oneshot::channel();
         let requester = Requester::current();
         let waiter = request.waiter.clone();
-        let caller =
-            Caller { request, requester, queued: queued.clone(), began, retry: None, reply };
+        let caller = Caller { request, requester, queued: queued.clone(), joined, reply };
         let mut inner = self.inner.lock();
         let held_by = match &inner.first {
             Some(first) if !waiter.no_wait && inner.queue.is_busy() => {
@@ -610,25 +606,19 @@ impl QueueDriver {
         refuse(all, |request| request.session_error(error.clone()));
     }
 
-    /// Counts a failed attempt against the retry policy of each waiter, and fails those whose policy is exhausted. Returns the
-    /// pause of the first waiter that has one. `reset`: the last failure is old enough to restart the policies.
-    pub(super) async fn retry_pause(
+    /// Counts a failure against the retry policy of each waiter, and fails those whose policy allows no further try. Returns the
+    /// pause of the first of the others.
+    pub(super) async fn next_pause(
         &self,
+        retries: &mut Retries,
         cause: Option<ClientError>,
-        reset: bool,
-    ) -> Option<Duration> {
+    ) -> Result<Duration, EntryAborted> {
         let mut pause = None;
-        let refused = {
+        let exhausted = {
             let mut inner = self.inner.lock();
             let mut exhausted = Vec::new();
-            for (ticket, caller) in &mut inner.callers {
-                if reset {
-                    caller.began = BootInstant::now();
-                    caller.retry = None;
-                }
-                let policy = &caller.request.retry;
-                let retry = caller.retry.get_or_insert_with(|| Box::new(policy.start()));
-                let next = retry.next_pause(caller.began.elapsed());
+            for (ticket, caller) in &inner.callers {
+                let next = retries.next_pause(*ticket, caller.joined, &caller.request.retry);
                 pause = pause.or(next);
                 if next.is_none() {
                     exhausted.push(*ticket);
@@ -636,11 +626,11 @@ impl QueueDriver {
             }
             inner.remove(|ticket, _| exhausted.contains(&ticket))
         };
-        if !refused.is_empty() {
+        if !exhausted.is_empty() {
             let closed = closed_error(self.connection()).await;
-            refuse(refused, |request| request.gave_up(closed.clone(), cause.clone()));
+            refuse(exhausted, |request| request.gave_up(closed.clone(), cause.clone()));
         }
-        pause
+        pause.ok_or(EntryAborted::Abandoned)
     }
 
     /// Ends an attempt that left no node. Returns true if the entry ends, because no caller waits.

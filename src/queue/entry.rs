@@ -23,6 +23,7 @@ use super::local_queue::{Sole, Ticket};
 use super::node::OwnedNode;
 use super::path_nodes::Position;
 use super::request::{EntryAborted, Request};
+use super::retries::{Callers, Retries};
 use super::session_nodes::SessionNodes;
 use super::wait::{Event, Predecessors, Watches};
 use crate::client::{Failure, Listing};
@@ -64,6 +65,7 @@ impl Entry {
     /// Makes attempts, in one session after another, until a hold begins or no caller waits.
     async fn run(mut self, mut source: Source) {
         let Some(queue) = self.0.clone() else { return };
+        let mut retries = Retries::start();
         loop {
             let mut attempt = Attempt::default();
             let Err(aborted) = attempt.run(&queue, source).await else { break };
@@ -78,8 +80,10 @@ impl Entry {
                     tracing::debug!(?cause, "enters again");
                     // If the node was queued for longer than a session timeout, the attempt had worked: the retries start afresh.
                     let reset_after = queue.connection().settings.session_timeout;
-                    let reset = attempt.since.is_some_and(|since| since.elapsed() > reset_after);
-                    if let Some(pause) = queue.retry_pause(cause, reset).await {
+                    if attempt.since.is_some_and(|since| since.elapsed() > reset_after) {
+                        retries = Retries::start();
+                    }
+                    if let Ok(pause) = queue.next_pause(&mut retries, cause).await {
                         metrics::retried(Operation::ENTER);
                         let paused = async {
                             queue.connection().pause(pause).await;
@@ -143,7 +147,9 @@ impl Attempt {
             Source::Requeued(node) => (node, None),
             Source::New(sent) => {
                 let sent = sent.map(|(creating, _)| creating);
-                let (node, placement) = create_node(nodes, &request, &queue.nodes, sent).await?;
+                let callers = Callers::Waiting(queue);
+                let created = create_node(nodes, &request, &queue.nodes, callers, sent);
+                let (node, placement) = created.await?;
                 (node, Some(placement))
             }
         };
@@ -176,7 +182,8 @@ impl Attempt {
                     };
                     First { node, children, .. } = first;
                     request.check_companion()?;
-                    queue.unless_stopped(prove_session(&nodes.session, &request, queue)).await?;
+                    let callers = Callers::Waiting(queue);
+                    queue.unless_stopped(prove_session(&nodes.session, &request, callers)).await?;
                     relist(queue, &node, &request).await?
                 }
 
@@ -189,7 +196,7 @@ impl Attempt {
                     tracing::debug!(%predecessor, "waits");
                     let ahead =
                         Predecessors::new(&node, &predecessor, stand_by, predecessor_is_head);
-                    let waiting = watches.event(&node, &request, &ahead);
+                    let waiting = watches.event(queue, &node, &request, &ahead);
                     let name = node.znode.name();
                     let span = tracing::info_span!("wait", path = %request.path, contender = name);
                     match queue.unless_stopped(Box::pin(waiting.instrument(span))).await? {
@@ -250,7 +257,8 @@ async fn decide(
             Ok(Decided { position, sole, children })
         }
         Placement::Unknown => {
-            let listing = queue.unless_stopped(list(&node.nodes, request, false)).await?;
+            let callers = Callers::Waiting(queue);
+            let listing = queue.unless_stopped(list(&node.nodes, request, callers, false)).await?;
             let position = match listing {
                 Some(listing) => path_nodes.judge_entering(&node.znode, &listing),
                 None => Position::Gone,
@@ -265,7 +273,8 @@ async fn relist(
     node: &OwnedNode,
     request: &Request,
 ) -> Result<Position, EntryAborted> {
-    let listing = queue.unless_stopped(list(&node.nodes, request, false)).await?;
+    let callers = Callers::Waiting(queue);
+    let listing = queue.unless_stopped(list(&node.nodes, request, callers, false)).await?;
     // Without the path there is no contender, and ours is deleted too.
     Ok(listing.map_or(Position::Gone, |listing| node.path_nodes.judge(&node.znode, &listing)))
 }
@@ -274,6 +283,7 @@ async fn relist(
 pub(super) async fn list(
     nodes: &SessionNodes,
     request: &Request,
+    callers: Callers<'_>,
     caught_up: bool,
 ) -> Result<Option<Listing>, EntryAborted> {
     let path = request.path.as_str();
@@ -285,7 +295,7 @@ pub(super) async fn list(
         }
         session.read_after_sync(&client, |client| client.list(path)).await
     };
-    match nodes.connection.retried(&request.retry, list).await {
+    match callers.retried(list).await? {
         Ok(listing) => Ok(Some(listing)),
         Err(Failure::NoNode) => Ok(None),
         Err(failure) => Err(request.aborted(path, "list", failure)),
@@ -297,10 +307,10 @@ pub(super) async fn list(
 pub(super) async fn prove_session(
     session: &Session,
     request: &Request,
-    queue: &QueueDriver,
+    callers: Callers<'_>,
 ) -> Result<(), EntryAborted> {
     let mut renewals = session.lease.renewals();
-    let proven = queue.connection().retried(&request.retry, || session.probe()).await;
+    let proven = callers.retried(|| session.probe()).await?;
     proven.map_err(|failure| request.aborted(request.path.as_str(), "sync", failure))?;
     // The anchor of this answer may be too old: another answer is needed, a quarter of the timeout later.
     while session.lease.term(request.waiter.loss_policy, BootInstant::now()).is_none() {

@@ -20,6 +20,7 @@ mod permits;
 mod queued_flag;
 mod queues;
 mod request;
+mod retries;
 pub(crate) mod rules;
 mod session_nodes;
 #[cfg(all(test, feature = "simulation"))]

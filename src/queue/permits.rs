@@ -26,6 +26,7 @@ use super::node::OwnedNode;
 use super::path_nodes::Position;
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, Requester, closed_error};
+use super::retries::Callers;
 use super::session_nodes::{CurrentNodes, SessionNodes};
 use super::wait::POLL_INTERVAL;
 use crate::client::{ChildrenWatch, Failure, Listing};
@@ -255,13 +256,18 @@ enum Count {
 }
 
 impl Entering<'_> {
+    fn callers(&self) -> Callers<'_> {
+        Callers::One(&self.nodes.connection, &self.task.request)
+    }
+
     /// Creates the nodes, and waits until they are admitted. Returns the term of a lease that lasts at that instant.
     async fn until_admitted(&mut self, limit: &mut Limit) -> Result<Arc<LeaseTerm>, EntryAborted> {
         let request = &self.task.request;
         let mut children = Count::Unknown;
         while self.created.len() < self.task.count {
-            let created = create_node(&self.nodes, request, &self.task.mutex.nodes, None).await?;
-            let (node, placement) = created;
+            let owner = &self.task.mutex.nodes;
+            let created = create_node(&self.nodes, request, owner, self.callers(), None);
+            let (node, placement) = created.await?;
             children = match placement {
                 Placement::Position(Position::Among(count)) => Count::AtMost(count),
                 Placement::Listing(listing, _) => {
@@ -285,7 +291,7 @@ impl Entering<'_> {
         mut children: Count,
         limit: &mut Limit,
     ) -> Result<Arc<LeaseTerm>, EntryAborted> {
-        let PermitTask { request, full, mutex, .. } = self.task;
+        let PermitTask { request, full, .. } = self.task;
         let mut entering = matches!(children, Count::Unknown);
         // The watch of the last listing.
         let mut watch = None;
@@ -297,7 +303,7 @@ impl Entering<'_> {
                 let lease = &self.nodes.session.lease;
                 match lease.term(request.waiter.loss_policy, BootInstant::now()) {
                     Some(term) => return Ok(term),
-                    None => prove_session(&self.nodes.session, request, mutex).await?,
+                    None => prove_session(&self.nodes.session, request, self.callers()).await?,
                 }
             } else if let Count::Of(count) = children {
                 full.set(true);
@@ -348,11 +354,11 @@ impl Entering<'_> {
         let request = &self.task.request;
         let path = request.path.as_str();
         let Some(room) = nodes.session.try_reserve_watch(path) else {
-            let listing = list(nodes, request, false).await?;
+            let listing = list(nodes, request, self.callers(), false).await?;
             return Ok((listing.ok_or(EntryAborted::Retry(None))?, None));
         };
         let ask = || async { nodes.session.client()?.list_and_watch(path).await };
-        match nodes.connection.retried(&request.retry, ask).await {
+        match self.callers().retried(ask).await? {
             Ok((listing, watch)) => Ok((listing, Some(watch.with(room)))),
             // The path was deleted with our nodes.
             Err(Failure::NoNode) => Err(EntryAborted::Retry(None)),

@@ -73,7 +73,7 @@ impl Request {
     }
 
     pub(super) fn exhausted(&self, source: Option<ClientError>) -> Error {
-        Error::unavailable(&self.path, None).because(source)
+        Error::gave_up(&self.path, &self.retry).because(source)
     }
 
     /// The error for a caller whose retry policy is exhausted. `closed` is the error of a connection that opens no further

@@ -28,14 +28,15 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
+use super::driver::QueueDriver;
 use super::node::OwnedNode;
 use super::path_nodes::PathNodes;
 use super::request::{EntryAborted, Request};
+use super::retries::Retries;
 use crate::client::{Client, Failure, LinkWatch, NodeEvent, NodeWatch, WatchPermit};
-use crate::metrics::Operation;
+use crate::metrics::{self, Operation};
 use crate::queue::rules::node_name::ContenderName;
 use crate::session::Session;
-use crate::session::retry::RetryLoop;
 
 /// The pause between two polls of a waiter that has no room for a watch.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -125,11 +126,12 @@ impl Watches {
     /// Waits for the next event of the own znode or of those ahead.
     pub(super) async fn event(
         &mut self,
+        queue: &QueueDriver,
         node: &OwnedNode,
         request: &Request,
         ahead: &Predecessors,
     ) -> Result<Event, EntryAborted> {
-        let mut retry = RetryLoop::new(&request.retry, Operation::WATCH);
+        let mut retries = Retries::start();
         let session = &node.nodes.session;
         let own = &node.znode.path;
         self.keep(ahead);
@@ -139,10 +141,12 @@ impl Watches {
                 Ok(None) => continue,
                 Err(failed) => failed,
             };
-            let may_pass = matches!(failure, Failure::Unknown(_) | Failure::NotNow(_));
-            if !may_pass || !retry.backoff(&node.nodes.connection, &failure).await {
+            let (Failure::Unknown(cause) | Failure::NotNow(cause)) = failure else {
                 return Err(request.aborted(&failed, "read", failure));
-            }
+            };
+            let pause = queue.next_pause(&mut retries, Some(cause)).await?;
+            metrics::retried(Operation::WATCH);
+            queue.connection().pause(pause).await;
         }
     }
 

@@ -1,7 +1,7 @@
 //! Retrying: [`RetryPolicy`] says how often and after which pauses, [`RetryLoop`] counts the retries of one operation, and
 //! [`with_retry`] repeats a request over reconnects and sessions.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +111,18 @@ impl RetryPolicy {
             pauses = pauses.with_jitter_seed(seed);
         }
         Retry { pauses: pauses.build(), longest: self.longest, total: self.total }
+    }
+}
+
+/// The limit that ends the retries.
+impl fmt::Display for RetryPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.total, self.retries) {
+            (Some(total), _) => write!(f, "the retry policy allows retries for {total:?}"),
+            (None, 0) => f.write_str("the retry policy allows no retry"),
+            (None, 1) => f.write_str("the retry policy allows one retry"),
+            (None, retries) => write!(f, "the retry policy allows {retries} retries"),
+        }
     }
 }
 
@@ -241,7 +253,7 @@ where
             None => retry.next_pause(&format_args!("{path}: no session")),
         };
         let Some(pause) = pause else {
-            break Error::unavailable(path, None).because(failure.and_then(Failure::into_source));
+            break Error::gave_up(path, policy).because(failure.and_then(Failure::into_source));
         };
         connection.pause(pause).await;
     };

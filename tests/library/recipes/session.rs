@@ -314,3 +314,36 @@ async fn a_session_that_a_server_replaced_ends_with_the_next_create() {
     next.release().await.unwrap();
     assert_eq!(ensemble.children("/other"), [""; 0], "the node of the replaced session is left");
 }
+
+/// The first waiter may give up at once; the second waits under the same node, with a policy of its own.
+#[tokio::test(start_paused = true)]
+async fn a_failure_counts_against_each_waiters_own_retry_policy() {
+    for (operation, missing_path) in
+        [(Operation::List, false), (Operation::GetData, false), (Operation::Create, true)]
+    {
+        let testbed = Testbed::new().await;
+        let forever = RetryPolicy::forever(Duration::from_millis(100));
+        let (link, curator) = testbed.linked(testbed.patient_builder().retry(forever)).await;
+        let path = format!("{}/a/b", testbed.path);
+        let stranger = testbed.patient_curator().await;
+        let held = match missing_path {
+            true => None,
+            false => Some(stranger.mutex(&path).unwrap().acquire().await.unwrap()),
+        };
+        let hasty = curator.with_retry(RetryPolicy::never()).mutex(&path).unwrap();
+        let patient = curator.mutex(&path).unwrap();
+        let held_back = link.hold(Message::reply(operation));
+        let first = tokio::spawn(async move { hasty.acquire().await });
+        struck_once(&held_back).await;
+        let second = tokio::spawn(async move { patient.acquire().await });
+        // Until the second is queued.
+        round_trip(&stranger).await;
+        link.cut(Cut::Reset);
+        drop(held_back);
+        let error = fails(within("the hasty one", first).await.unwrap(), ErrorKind::Unavailable);
+        assert!(error.to_string().contains("allows no retry"), "{operation:?}: {error}");
+        drop(held);
+        let second = within("the patient one", second).await.unwrap();
+        assert!(second.unwrap_or_else(|error| panic!("{operation:?}: {error}")).is_held());
+    }
+}

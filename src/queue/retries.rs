@@ -1,0 +1,88 @@
+//! The retries of an entry. A failure counts against the retry policy of each caller that waits, not only of the first.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use super::driver::QueueDriver;
+use super::local_queue::Ticket;
+use super::request::{EntryAborted, Request};
+use crate::client::Failure;
+use crate::clock::BootInstant;
+use crate::metrics::{self, Operation};
+use crate::session::Connection;
+use crate::session::retry::{Retry, RetryLoop, RetryPolicy};
+
+/// The failures of one operation, as they count for each caller that waits.
+#[derive(Debug)]
+pub(super) struct Retries {
+    started: BootInstant,
+    by_caller: BTreeMap<Ticket, Retry>,
+}
+
+impl Retries {
+    pub(super) fn start() -> Self {
+        Self { started: BootInstant::now(), by_caller: BTreeMap::new() }
+    }
+
+    /// Counts a failure for a caller that has waited since `joined`. Returns the caller's pause, or `None` if its policy allows no
+    /// further try.
+    pub(super) fn next_pause(
+        &mut self,
+        caller: Ticket,
+        joined: BootInstant,
+        policy: &RetryPolicy,
+    ) -> Option<Duration> {
+        let retry = self.by_caller.entry(caller).or_insert_with(|| policy.start());
+        retry.next_pause(self.started.max(joined).elapsed())
+    }
+}
+
+/// The callers for which a request is repeated.
+#[derive(Clone, Copy)]
+pub(super) enum Callers<'a> {
+    /// All that wait in a local queue.
+    Waiting(&'a QueueDriver),
+    /// The one of a request.
+    One(&'a Connection, &'a Request),
+}
+
+impl Callers<'_> {
+    /// Repeats `operation` while it fails for a reason that may pass, and a caller's policy allows it.
+    pub(super) async fn retried<T, F>(
+        self,
+        mut operation: impl FnMut() -> F + Send,
+    ) -> Result<Result<T, Failure>, EntryAborted>
+    where
+        T: Send,
+        F: Future<Output = Result<T, Failure>> + Send,
+    {
+        match self {
+            Callers::Waiting(queue) => {
+                let mut retries = Retries::start();
+                loop {
+                    let cause = match operation().await {
+                        Err(Failure::Unknown(cause) | Failure::NotNow(cause)) => cause,
+                        settled => return Ok(settled),
+                    };
+                    let pause = queue.next_pause(&mut retries, Some(cause)).await?;
+                    metrics::retried(Operation::REQUEST);
+                    queue.connection().pause(pause).await;
+                }
+            }
+            Callers::One(connection, request) => {
+                let mut retry = RetryLoop::new(&request.retry, Operation::REQUEST);
+                loop {
+                    let failure = match operation().await {
+                        Err(failure @ (Failure::Unknown(_) | Failure::NotNow(_))) => failure,
+                        settled => return Ok(settled),
+                    };
+                    if !retry.backoff(connection, &failure).await {
+                        let error = request.exhausted(failure.into_source());
+                        return Err(EntryAborted::Failed(error));
+                    }
+                }
+            }
+        }
+    }
+}
