@@ -188,6 +188,8 @@ async fn check(queue: &QueueDriver, request: &Request) -> Result<bool, EntryAbor
             }
             failed => failed,
         })?;
+    // A node of ours that is being deleted keeps nobody out: the create is sent behind its delete.
+    let is_leaving = queue.is_leaving();
     let callers = Callers::One(&nodes.connection, request);
     // A lagging server may still list a node whose deletion another server has already confirmed.
     let listing = tokio::select! {
@@ -199,6 +201,6 @@ async fn check(queue: &QueueDriver, request: &Request) -> Result<bool, EntryAbor
     let path_nodes = nodes.at(&request.path, &request.family);
     match path_nodes.family.other_recipe(&listing.children) {
         Some(child) => Err(EntryAborted::Failed(request.mixed(child))),
-        None => Ok(path_nodes.is_busy(&listing, request.is_shared())),
+        None => Ok(path_nodes.is_busy(&listing, request.is_shared()) && !is_leaving),
     }
 }

@@ -89,11 +89,11 @@ pub(super) fn reserve(
 /// Sends a create, and the requests that belong to it. With `watch_children`, these include a listing with a watch on the children.
 pub(super) fn send(
     nodes: &Arc<SessionNodes>,
+    client: Client,
     request: &Arc<Request>,
     room: Room,
     watch_children: Option<WatchPermit>,
-) -> Result<Creating, Failure> {
-    let client = nodes.session.client()?;
+) -> Creating {
     let path_nodes = nodes.at(&request.path, &request.family);
     let link = client.watch_link();
     let mut prefix = protected_prefix(random::guid(), request.kind);
@@ -111,7 +111,7 @@ pub(super) fn send(
             sent_now(create(session, client, path_nodes, request, prefix, watch_children))
         }
     };
-    Ok(Creating {
+    Creating {
         nodes: nodes.clone(),
         path_nodes,
         request: request.clone(),
@@ -119,7 +119,7 @@ pub(super) fn send(
         link: Some(link),
         answer,
         room: Some(room),
-    })
+    }
 }
 
 /// Polls `requests` once, which sends them: they are sent in the order in which this function is called. The futures of the
@@ -251,9 +251,11 @@ pub(super) async fn create_node(
         let mut creating = match sent.take() {
             Some(creating) => creating,
             None => {
+                let client = nodes.session.client();
+                let client =
+                    client.map_err(|failure| EntryAborted::Retry(failure.into_source()))?;
                 let room = reserve(nodes, request, owner).map_err(EntryAborted::Failed)?;
-                send(nodes, request, room, None)
-                    .map_err(|failure| EntryAborted::Retry(failure.into_source()))?
+                send(nodes, client, request, room, None)
             }
         };
         let failure = match creating.answered().await {

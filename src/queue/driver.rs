@@ -427,13 +427,14 @@ impl QueueDriver {
     /// Hands a create to the client. The entry finds out why a create was not sent.
     fn send_create(&self, request: &Arc<Request>, watch_children: bool) -> Option<Creating> {
         let session = self.connection().current_session().ok()?;
+        let client = session.client().ok()?;
         let nodes = self.current_nodes.of(&session);
         let room = reserve(&nodes, request, &self.nodes).ok()?;
         let watch = match watch_children {
             true => session.try_reserve_watch(request.path.as_str()),
             false => None,
         };
-        send(&nodes, request, room, watch).ok()
+        Some(send(&nodes, client, request, room, watch))
     }
 }
 
@@ -482,6 +483,12 @@ impl QueueDriver {
     /// Returns true if no task holds, and the next caller can have the node without a request.
     pub(super) fn is_kept(&self) -> bool {
         self.inner.lock().queue.is_kept()
+    }
+
+    /// Returns true if the nodes that are left are only those of callers that are gone.
+    pub(super) fn is_leaving(&self) -> bool {
+        let inner = self.inner.lock();
+        !self.nodes.is_empty() && !inner.queue.has_waiters() && !inner.queue.is_busy()
     }
 
     /// The number of waiters, without the one that the node stands for.
@@ -604,6 +611,16 @@ impl QueueDriver {
     pub(super) fn session_over(&self, error: &Error) {
         let all = self.inner.lock().remove(|_, _| true);
         refuse(all, |request| request.session_error(error.clone()));
+    }
+
+    /// Fails every waiter, because the runtime shuts down and the entry with it. In one step: a caller that joins meanwhile must not
+    /// wait for this entry.
+    pub(super) fn entry_dropped(&self) {
+        let mut inner = self.inner.lock();
+        let all = inner.remove(|_, _| true);
+        let _none = inner.step(self, Event::AttemptEnded);
+        drop(inner);
+        refuse(all, |request| request.session_error(Error::closed()));
     }
 
     /// Counts a failure against the retry policy of each waiter, and fails those whose policy allows no further try. Returns the

@@ -28,7 +28,6 @@ use super::session_nodes::SessionNodes;
 use super::wait::{Event, Predecessors, Watches};
 use crate::client::{Failure, Listing};
 use crate::clock::BootInstant;
-use crate::error::Error;
 use crate::metrics::{self, Operation};
 use crate::session::{NoSession, Session};
 use crate::sync::Mutex;
@@ -55,8 +54,7 @@ struct Entry(Option<Arc<QueueDriver>>);
 impl Drop for Entry {
     fn drop(&mut self) {
         if let Some(queue) = self.0.take() {
-            queue.session_over(&Error::closed());
-            queue.attempt_ended();
+            queue.entry_dropped();
         }
     }
 }

@@ -104,6 +104,21 @@ async fn a_dropped_acquire_leaves_no_node_no_task_and_no_place() {
     }
 }
 
+/// The node of an `acquire` that was dropped is being created, or deleted, while the try lists.
+#[tokio::test(start_paused = true)]
+async fn a_try_is_not_busy_by_the_node_of_a_dropped_acquire() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let mutex = testbed.mutex(&curator);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    for age in (0..10).map(Duration::from_millis) {
+        let dropped = timeout(age, mutex.acquire()).await;
+        drop(dropped);
+        let tried = mutex.try_acquire().await.unwrap();
+        let guard = acquired(tried).unwrap_or_else(|| panic!("busy, after {age:?}"));
+        guard.release().await.unwrap();
+    }
+}
+
 fn alive_tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
