@@ -29,7 +29,7 @@ use crate::client::{
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind};
 use crate::metrics::{self, Operation};
-use crate::queue::rules::node_name::{is_safe_sequence, last_number, protected_prefix};
+use crate::queue::rules::node_name::{Kind, is_safe_sequence, last_number, protected_prefix};
 use crate::random;
 use crate::session::Session;
 use crate::session::cleanup::{CleanupTask, clean_up, find, run_once};
@@ -40,7 +40,7 @@ pub(super) enum Placement {
     /// The gap rule tells the position.
     Position(Position),
     /// The listing that was sent behind the create; with a watch on the children, if one was asked for.
-    Listing(Listing, Option<ChildrenWatch>),
+    Listing(Arc<Listing>, Option<ChildrenWatch>),
     Unknown,
 }
 
@@ -156,7 +156,11 @@ async fn create(
     let parent = (with == CreateWith::WatchAndListing).then(|| watch_parent(&path_nodes, &client));
     let watched = watch_children.map(|room| (client.list_and_watch(path), room));
     let needs_listing = with != CreateWith::Nothing && watched.is_none();
-    let listed = needs_listing.then(|| client.list(path));
+    // A reader awaits the listing of another one, if one is under way: `decide` does.
+    let shares = needs_listing && request.kind == Kind::Read;
+    let begun = if shares { path_nodes.listings.begin() } else { None };
+    let lists = needs_listing && (begun.is_some() || !shares);
+    let listed = lists.then(|| client.list(path));
     let created = session.renew_on_success(stamp, create).await;
     if created.is_err() {
         return Answered { created, placement: Placement::Unknown };
@@ -167,11 +171,14 @@ async fn create(
     let listing = match (watched, listed) {
         (Some((watched, room)), _) => {
             let watched = watched.await;
-            watched.ok().map(|(listing, watch)| (listing, Some(watch.with(room))))
+            watched.ok().map(|(listing, watch)| (Arc::new(listing), Some(watch.with(room))))
         }
-        (None, Some(listed)) => listed.await.ok().map(|listing| (listing, None)),
+        (None, Some(listed)) => listed.await.ok().map(|listing| (Arc::new(listing), None)),
         (None, None) => None,
     };
+    if let Some((begun, (listing, _))) = begun.zip(listing.as_ref()) {
+        begun.answered(Some(listing.clone()));
+    }
     let placement = match listing {
         Some((listing, watch)) => Placement::Listing(listing, watch),
         None => Placement::Unknown,

@@ -19,6 +19,7 @@ use tracing::field::{Empty, display};
 
 use super::create::{Creating, Placement, create_node};
 use super::driver::{First, NotAdmitted, QueueDriver, SharedWatch};
+use super::listings::Listed;
 use super::local_queue::{Sole, Ticket};
 use super::node::OwnedNode;
 use super::path_nodes::Position;
@@ -255,8 +256,7 @@ async fn decide(
             Ok(Decided { position, sole, children })
         }
         Placement::Unknown => {
-            let callers = Callers::Waiting(queue);
-            let listing = queue.unless_stopped(list(&node.nodes, request, callers, false)).await?;
+            let listing = queue.unless_stopped(list_together(queue, node, request)).await?;
             let position = match listing {
                 Some(listing) => path_nodes.judge_entering(&node.znode, &listing),
                 None => Position::Gone,
@@ -271,10 +271,22 @@ async fn relist(
     node: &OwnedNode,
     request: &Request,
 ) -> Result<Position, EntryAborted> {
-    let callers = Callers::Waiting(queue);
-    let listing = queue.unless_stopped(list(&node.nodes, request, callers, false)).await?;
+    let listing = queue.unless_stopped(list_together(queue, node, request)).await?;
     // Without the path there is no contender, and ours is deleted too.
     Ok(listing.map_or(Position::Gone, |listing| node.path_nodes.judge(&node.znode, &listing)))
+}
+
+/// Lists the contenders, or shares the listing of another entry of the path.
+async fn list_together(
+    queue: &QueueDriver,
+    node: &OwnedNode,
+    request: &Request,
+) -> Result<Listed, EntryAborted> {
+    let session = &node.nodes.session;
+    let path = request.path.as_str();
+    let send = || session.request(|client| client.list(path));
+    let listed = Callers::Waiting(queue).retried(|| node.path_nodes.listings.list(send)).await?;
+    listed.map_err(|failure| request.aborted(path, "list", failure))
 }
 
 /// Lists the contenders; `None` if the path does not exist. `caught_up`: the server catches up with the leader first.

@@ -11,6 +11,7 @@ mod create;
 mod driver;
 mod entry;
 mod hold;
+mod listings;
 mod local_queue;
 mod node;
 mod node_monitor;

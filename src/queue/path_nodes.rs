@@ -12,6 +12,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use super::driver::QueueDriver;
 use super::hold::{End, HoldState};
+use super::listings::Listings;
 use super::node::Znode;
 use super::request::Requester;
 use crate::client::{LinkWatch, Listing, NodeWatch, WatchPermit};
@@ -61,6 +62,7 @@ pub(super) struct PathNodes {
     /// True once a warning of a semaphore at this path was logged.
     warned: AtomicBool,
     state: Mutex<State>,
+    pub(super) listings: Listings,
 }
 
 #[derive(Debug)]
@@ -93,7 +95,13 @@ struct Admitted {
 impl PathNodes {
     pub(super) fn new(path: LockPath, family: Family) -> Self {
         let state = State { own: BTreeMap::new(), parent: Parent::new(), strangers: 0 };
-        Self { path, family, warned: AtomicBool::new(false), state: Mutex::new(state) }
+        Self {
+            path,
+            family,
+            warned: AtomicBool::new(false),
+            state: Mutex::new(state),
+            listings: Listings::default(),
+        }
     }
 
     // --- Creates and listings.

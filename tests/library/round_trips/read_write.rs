@@ -85,3 +85,41 @@ async fn a_release_wakes_its_successors_only() {
     sixth.release().await.unwrap();
     testbed.children_are(0).await;
 }
+
+/// A listing for each of them would be as long as all of them together.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_readers_behind_a_writer_share_their_listings() {
+    let testbed = Testbed::new().await;
+    let writer = testbed.patient_curator().await;
+    let (link, curator) = testbed.linked(testbed.patient_builder()).await;
+    for readers_first in [false, true] {
+        let path = format!("{}/{readers_first}", testbed.path);
+        let lock = curator.read_write_lock(&path).unwrap();
+        let others = writer.read_write_lock(&path).unwrap();
+        let reader = if readers_first { Some(others.read().await.unwrap()) } else { None };
+        let waiting = {
+            let others = others.clone();
+            tokio::spawn(async move { others.write().await })
+        };
+        eventually("the writer", async || {
+            children(&testbed.admin, &path).await.len() == 1 + usize::from(readers_first)
+        })
+        .await;
+        link.clear_log();
+        let mut readers = JoinSet::new();
+        for _ in 0..1000 {
+            let lock = lock.clone();
+            readers.spawn(async move { lock.read().await });
+        }
+        eventually("the readers", async || children(&testbed.admin, &path).await.len() > 1000)
+            .await;
+        round_trip(&curator).await;
+        let entered = link.requests(Operation::List);
+        drop(reader);
+        within("the writer", waiting).await.unwrap().unwrap().release().await.unwrap();
+        let guards = within("all readers", readers.join_all()).await;
+        assert!(guards.iter().all(|guard| guard.as_ref().unwrap().is_held()));
+        let admitted = link.requests(Operation::List) - entered;
+        assert!(entered < 20 && admitted < 20, "{entered} listings, then {admitted}");
+    }
+}
