@@ -201,6 +201,9 @@ async fn check(queue: &QueueDriver, request: &Request) -> Result<bool, EntryAbor
     let path_nodes = nodes.at(&request.path, &request.family);
     match path_nodes.family.other_recipe(&listing.children) {
         Some(child) => Err(EntryAborted::Failed(request.mixed(child))),
-        None => Ok(path_nodes.is_busy(&listing, request.is_shared()) && !is_leaving),
+        // A contender that only keeps its node gives it up when it sees ours.
+        None => Ok(path_nodes.is_busy(&listing, request.is_shared())
+            && !is_leaving
+            && !path_nodes.may_be_kept(&listing)),
     }
 }

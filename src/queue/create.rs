@@ -29,7 +29,9 @@ use crate::client::{
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind};
 use crate::metrics::{self, Operation};
-use crate::queue::rules::node_name::{Kind, is_safe_sequence, last_number, protected_prefix};
+use crate::queue::rules::node_name::{
+    Kind, is_safe_sequence, last_number, protected_prefix, retainable,
+};
 use crate::random;
 use crate::session::Session;
 use crate::session::cleanup::{CleanupTask, clean_up, find, run_once};
@@ -96,7 +98,11 @@ pub(super) fn send(
 ) -> Creating {
     let path_nodes = nodes.at(&request.path, &request.family);
     let link = client.watch_link();
-    let mut prefix = protected_prefix(random::guid(), request.kind);
+    let mut guid = random::guid();
+    if !request.waiter.retention.is_zero() {
+        guid = retainable(guid);
+    }
+    let mut prefix = protected_prefix(guid, request.kind);
     let answer = match &request.companion {
         Some(write) => {
             // A downgraded read has the number of its writer, so this is the whole name.

@@ -29,6 +29,7 @@ use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, Requester, closed_error};
 use super::retries::Retries;
 use super::rules::admission::Family;
+use super::rules::node_name::is_retainable;
 use super::session_nodes::CurrentNodes;
 use crate::client::{ChildrenWatch, ClientError, Listing};
 use crate::clock::BootInstant;
@@ -569,7 +570,8 @@ impl QueueDriver {
         ticket_limit: Ticket,
     ) -> Result<(), NotAdmitted> {
         let holder = request.waiter.clone();
-        let node = Node { id: first.id(), holder, sole, ticket_limit };
+        let retainable = is_retainable(first.node.znode.name());
+        let node = Node { id: first.id(), holder, sole, retainable, ticket_limit };
         let mut inner = self.inner.lock();
         inner.first = Some(first);
         let mut actions = inner.step(self, Event::First(node));

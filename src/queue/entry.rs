@@ -12,8 +12,12 @@
 //! contender watches its own node and its immediate predecessor: so a release wakes one contender (invariant 6), and a
 //! contender whose node another client deletes does not wait for ever.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::sleep;
 use tracing::Instrument;
 use tracing::field::{Empty, display};
 
@@ -25,6 +29,7 @@ use super::node::OwnedNode;
 use super::path_nodes::Position;
 use super::request::{EntryAborted, Request};
 use super::retries::{Callers, Retries};
+use super::rules::node_name::is_retainable;
 use super::session_nodes::SessionNodes;
 use super::wait::{Event, Predecessors, Watches};
 use crate::client::{Failure, Listing};
@@ -32,6 +37,10 @@ use crate::clock::BootInstant;
 use crate::metrics::{self, Operation};
 use crate::session::{NoSession, Session};
 use crate::sync::Mutex;
+
+/// The longest time that a try waits for another process to give up a node that it only keeps. A process that takes longer is as
+/// good as a holder.
+const LONGEST_REACTION: Duration = Duration::from_secs(1);
 
 /// The node with which an entry begins.
 pub(super) enum Source {
@@ -141,6 +150,7 @@ impl Attempt {
         };
         self.request = Some(request.clone());
 
+        let began = BootInstant::now();
         // Reserve and create. This does not stop when the callers leave: the answer to a create says what has to be deleted.
         let (mut node, placement) = match source {
             Source::Requeued(node) => (node, None),
@@ -153,6 +163,7 @@ impl Attempt {
             }
         };
         self.since.get_or_insert_with(BootInstant::now);
+        let reaction = LONGEST_REACTION.min(2 * began.elapsed());
         record_node(&node);
 
         // Decide.
@@ -191,11 +202,17 @@ impl Attempt {
                     // This saves the listing by which the queue would ask again.
                     sole = Sole::No;
                     children = None;
-                    queue.report_behind(|requester| node.path_nodes.is_held_by(requester));
+                    let report = || {
+                        queue.report_behind(|requester| node.path_nodes.is_held_by(requester));
+                    };
+                    // The only other contender may keep its node without a hold, and gives it up when it sees ours.
+                    let may_be_kept = predecessor_is_head && is_retainable(predecessor.as_str());
+                    let patience = (request.waiter.no_wait && may_be_kept).then_some(reaction);
                     tracing::debug!(%predecessor, "waits");
                     let ahead =
                         Predecessors::new(&node, &predecessor, stand_by, predecessor_is_head);
-                    let waiting = watches.event(queue, &node, &request, &ahead);
+                    let event = watches.event(queue, &node, &request, &ahead);
+                    let waiting = report_after(patience, report, event);
                     let name = node.znode.name();
                     let span = tracing::info_span!("wait", path = %request.path, contender = name);
                     match queue.unless_stopped(Box::pin(waiting.instrument(span))).await? {
@@ -208,6 +225,24 @@ impl Attempt {
             }
         }
     }
+}
+
+/// Awaits `event`, and reports that the node is behind another one: at once, or if the event has not come after `patience`.
+async fn report_after<T>(
+    patience: Option<Duration>,
+    report: impl Fn(),
+    event: impl Future<Output = T>,
+) -> T {
+    let mut event = pin!(event);
+    if let Some(patience) = patience {
+        tokio::select! {
+            biased;
+            event = event.as_mut() => return event,
+            () = sleep(patience) => {}
+        }
+    }
+    report();
+    event.await
 }
 
 async fn wait_for_session(queue: &QueueDriver) -> Result<Arc<SessionNodes>, EntryAborted> {

@@ -183,6 +183,8 @@ pub(super) struct Node {
     /// The waiter for which the node was created; later, the most recent holder.
     pub(super) holder: Arc<Waiter>,
     pub(super) sole: Sole,
+    /// The name tells other processes that the node may be kept without a hold.
+    pub(super) retainable: bool,
     /// Only waiters with a ticket below this may hold by the node.
     pub(super) ticket_limit: Ticket,
 }
@@ -238,7 +240,7 @@ impl LocalQueue {
 
     /// A queue that begins with a hold by `node`, a semaphore's permit, which was admitted by count. The hold has number 0.
     pub(super) fn held(node: NodeId, holder: Arc<Waiter>) -> Self {
-        let node = Node { id: node, holder, sole: Sole::No, ticket_limit: 0 };
+        let node = Node { id: node, holder, sole: Sole::No, retainable: false, ticket_limit: 0 };
         Self { node: NodeState::Held(node), ..Self::new() }
     }
 
@@ -504,7 +506,8 @@ impl LocalQueue {
     fn retain(&mut self, mut node: Node, conditions: &Conditions, out: &mut Vec<Command>) {
         let retention = node.holder.retention;
         let loss_policy = node.holder.loss_policy;
-        let keeps = !retention.is_zero() && self.keeps(conditions) && conditions.spare;
+        let may_retain = node.retainable && !retention.is_zero();
+        let keeps = may_retain && self.keeps(conditions) && conditions.spare;
         if !keeps || node.sole == Sole::No {
             return self.delete(conditions.closing, out);
         }

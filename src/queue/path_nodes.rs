@@ -21,7 +21,7 @@ use crate::error::Loss;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::{Decision, Family, decide, is_busy};
 use crate::queue::rules::gap::{Creates, Gap};
-use crate::queue::rules::node_name::ContenderName;
+use crate::queue::rules::node_name::{ContenderName, is_retainable};
 use crate::sync::Mutex;
 
 /// The place of a znode in the queue.
@@ -210,6 +210,12 @@ impl PathNodes {
     pub(super) fn is_busy(&self, listing: &Listing, shared: bool) -> bool {
         self.state.lock().learn(&self.family, listing, true);
         is_busy(&listing.children, &self.family, shared)
+    }
+
+    /// Returns true if a listing shows one contender, whose node may be kept without a hold.
+    pub(super) fn may_be_kept(&self, listing: &Listing) -> bool {
+        let mut contenders = listing.children.iter().filter(|name| self.family.counts(name));
+        contenders.next().is_some_and(|name| is_retainable(name)) && contenders.next().is_none()
     }
 
     // --- Own znodes.

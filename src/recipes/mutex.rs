@@ -244,6 +244,10 @@ impl InterProcessMutex {
     /// connection or of the node, has it deleted at once, so others wait for one round trip at most. A retained node counts as
     /// a contender: [`participants`](Self::participants) lists it. It does not keep the session open.
     ///
+    /// A [`try_acquire`](Self::try_acquire) of another process that finds only such a node creates one of its own, and waits for
+    /// two of its round trips, at most for a second. It is busy if the other process holds, or does not give way by then. A node
+    /// shows in its name that it may be retained, so a node that was created by a handle without retention is never retained.
+    ///
     /// A retention of more than a day, or together with [`with_node_per_hold`](Self::with_node_per_hold), is an
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) error of each acquisition.
     ///

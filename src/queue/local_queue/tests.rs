@@ -59,7 +59,8 @@ fn joined(waiter: Waiter) -> Event {
 }
 
 fn first(sole: Sole, ticket_limit: Ticket) -> Event {
-    Event::First(Node { id: NODE, holder: Arc::new(waiter()), sole, ticket_limit })
+    let holder = Arc::new(waiter());
+    Event::First(Node { id: NODE, holder, sole, retainable: true, ticket_limit })
 }
 
 impl Conditions {
@@ -368,6 +369,13 @@ fn a_node_is_retained_while_it_is_the_sole_one() {
         assert_eq!(queue.on(RELEASED, |_| conditions), commands, "{name}");
         assert_eq!(queue.state(), if commands == leaves { "none" } else { "retained" }, "{name}");
     }
+    // As of a handle without retention, whose node passed to one with it.
+    let mut queue = LocalQueue::new();
+    queue.joined([with_retention()]);
+    let holder = Arc::new(waiter());
+    let node = Node { id: NODE, holder, sole: Sole::Yes, retainable: false, ticket_limit: 1 };
+    queue.fine(Event::First(node));
+    assert_eq!(queue.fine(RELEASED), leaves, "its name does not tell others that it may be kept");
 }
 
 #[test]
@@ -441,6 +449,8 @@ struct World {
     /// A listing is due, or the node is known to be sole.
     asked: bool,
     sole: bool,
+    /// The name of the node tells that it may be retained.
+    retainable: bool,
     retained: bool,
     /// Callers from this ticket on may not hold by the node.
     bound: Ticket,
@@ -463,6 +473,7 @@ impl World {
             old: BTreeSet::new(),
             asked: false,
             sole: false,
+            retainable: false,
             retained: false,
             bound: 0,
             now: FINE,
@@ -499,6 +510,7 @@ impl World {
                 if self.node.is_none() {
                     self.nodes += 1;
                     self.node = Some(self.nodes);
+                    self.retainable = flag(7);
                 }
                 let sole = [Sole::NotAsked, Sole::Yes, Sole::No][usize::from(how) % 3];
                 // Only what was made with a watch can be known to be sole.
@@ -573,7 +585,7 @@ impl World {
         self.bound = if self.sole && self.now.unfired { Ticket::MAX } else { ticket_limit };
         let holder = self.waiting.values().next().cloned().unwrap_or_else(waiter);
         let holder = Arc::new(holder);
-        self.on(Event::First(Node { id, holder, sole, ticket_limit }));
+        self.on(Event::First(Node { id, holder, sole, retainable: self.retainable, ticket_limit }));
     }
 
     fn attempt_ended(&mut self) {
@@ -645,6 +657,7 @@ impl World {
                 assert!(!std::mem::replace(&mut self.asked, true), "asked twice");
             }
             Command::Retain { .. } => {
+                assert!(self.retainable, "others cannot know that the node may be retained");
                 assert!(self.now.spare && !std::mem::replace(&mut self.retained, true));
             }
             Command::Begin { ticket, hold } => {

@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use uuid::Uuid;
+use uuid::{Uuid, Version};
 
 /// The distance from the wrap of the parent's signed 32-bit counter within which new contenders are refused: past the wrap they
 /// sort before the holder, and two would hold.
@@ -85,6 +85,22 @@ pub(crate) fn protected_prefix(guid: Uuid, kind: Kind) -> String {
         Kind::KazooLock | Kind::KazooRead => format!("{}{}", guid.simple(), kind.tag()),
         _ => format!("{}{}", guid_prefix(guid), kind.tag()),
     }
+}
+
+/// Marks the GUID of a node that may be kept without a hold: by the version digit, which Curator and kazoo do not read.
+pub(crate) fn retainable(guid: Uuid) -> Uuid {
+    uuid::Builder::from_bytes(guid.into_bytes()).with_version(Version::Custom).into_uuid()
+}
+
+/// Returns true if the node may be kept without a hold.
+pub(crate) fn is_retainable(name: &str) -> bool {
+    // With hyphens behind Curator's prefix, or without them, as kazoo writes it.
+    let guid = match name.strip_prefix("_c_") {
+        Some(rest) => rest.get(..36),
+        None => name.get(..32),
+    };
+    guid.and_then(|guid| Uuid::try_parse(guid).ok())
+        .is_some_and(|guid| guid.get_version() == Some(Version::Custom))
 }
 
 /// The prefix of a node's name that holds its GUID.

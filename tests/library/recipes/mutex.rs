@@ -119,6 +119,28 @@ async fn a_try_is_not_busy_by_the_node_of_a_dropped_acquire() {
     }
 }
 
+/// The node shows in its name that it may be kept, so the try enters, and the keeper gives way.
+#[tokio::test(start_paused = true)]
+async fn a_try_gets_a_lock_whose_node_another_process_only_keeps() {
+    let (testbed, [keeper, other]) = Testbed::with_curators().await;
+    let kept = testbed.mutex(&keeper).with_retention(Duration::from_secs(3600));
+    let tried = testbed.mutex(&other);
+    for _ in 0..5 {
+        kept.acquire().await.unwrap().release().await.unwrap();
+        testbed.children_are(1).await;
+        round_trip(&keeper).await;
+        let guard = acquired(within("the try", tried.try_acquire()).await.unwrap());
+        guard.expect("nobody holds").release().await.unwrap();
+        testbed.children_are(0).await;
+        let held = kept.acquire().await.unwrap();
+        let began = Instant::now();
+        assert!(acquired(tried.try_acquire().await.unwrap()).is_none(), "the keeper holds");
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(held.is_held());
+        held.release().await.unwrap();
+    }
+}
+
 fn alive_tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
