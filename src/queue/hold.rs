@@ -195,7 +195,9 @@ impl HoldState {
     async fn released(&self, end: End, step: ReleaseStep) -> Result<Released, Error> {
         let path = self.path();
         if let End::Lost(loss) = end {
-            tracing::warn!(path, %loss, "released what was lost before");
+            if loss != Loss::Closed {
+                tracing::warn!(path, %loss, "released what was lost before");
+            }
             return Err(Error::lost(path, loss));
         }
         let outcome = match step {

@@ -142,9 +142,11 @@ pub(super) async fn give_up(nodes: &SessionNodes) {
     for path_nodes in nodes.all() {
         let path = &path_nodes.path;
         deletes.extend(path_nodes.give_up(|hold| {
-            let how = hold.finish(End::Lost(loss));
-            if expired {
-                tracing::warn!(%path, node = hold.node(), ?how, "the hold is lost");
+            // A close on purpose is no warning.
+            if let End::Lost(how) = hold.finish(End::Lost(loss))
+                && how != Loss::Closed
+            {
+                tracing::warn!(%path, node = hold.node(), %how, "the hold is lost");
             }
         }));
     }

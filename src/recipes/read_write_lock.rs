@@ -1,5 +1,6 @@
 //! [`InterProcessReadWriteLock`]: one writer, or any number of readers.
 
+use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -264,13 +265,18 @@ impl From<Attempt<WriteGuard>> for Attempt {
 /// # }
 /// ```
 #[must_use = "the lock is released when its guard is dropped"]
-#[derive(Debug)]
 pub struct WriteGuard {
     guard: Guard,
     /// Contends for a read alongside the write.
     reader: Arc<Contender>,
     /// The entry of the owner that acquired the lock, if an owner did.
     owner_entry: Option<Arc<OwnerEntry>>,
+}
+
+impl fmt::Debug for WriteGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.guard.fmt_as("WriteGuard", f)
+    }
 }
 
 impl WriteGuard {

@@ -285,8 +285,10 @@ impl Supervisor {
                 state = link.changed() => break event_of(state),
                 () = sleep(lease_left.unwrap_or_default()), if lease_left.is_some() => {
                     // The timer only wakes this task. The clock says whether the lease has ended.
-                    session.lease.check(BootInstant::now()).wake();
-                    if session.lease.end().is_none() && session.has_nodes() {
+                    let ended = session.lease.check(BootInstant::now());
+                    let had_holds = ended.had_holds();
+                    ended.wake();
+                    if had_holds {
                         tracing::warn!(session = %format_args!("{:#x}", session.session_id()), "the lease ended: what was held is lost");
                     }
                 }

@@ -1,5 +1,6 @@
 //! [`Contender`]: acquires a lock on behalf of a recipe.
 
+use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::queue::{OwnedHold, QueuedFlag, Request};
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A recipe with what it asks of the queue.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Contender {
     pub(crate) recipe: Recipe,
     /// The request of a caller that waits without a limit.
@@ -202,6 +203,12 @@ impl Contender {
     /// An error for the type alone: a request without a limit is never answered with "busy".
     fn never_busy(&self) -> Error {
         Error::unavailable(&self.recipe.path, None)
+    }
+}
+
+impl fmt::Debug for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Contender").field("path", &self.recipe.path).finish_non_exhaustive()
     }
 }
 

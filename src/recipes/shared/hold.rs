@@ -189,14 +189,22 @@ impl Hold {
     }
 }
 
-impl fmt::Debug for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold")
+impl Hold {
+    /// Formats the hold under the name of the type that contains it.
+    pub(crate) fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("path", &self.path())
             .field("node", &self.node())
             .field("fencing_token", &self.fencing_token())
             .field("is_held", &self.is_held())
             .field("loss", &self.loss())
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as("Hold", f)
     }
 }
 
@@ -217,7 +225,6 @@ impl fmt::Debug for Hold {
 /// # }
 /// ```
 #[must_use = "the lock is released when its guard is dropped"]
-#[derive(Debug)]
 pub struct Guard {
     /// Nested guards share it; dropping the last one releases.
     owned: Arc<OwnedHold>,
@@ -325,6 +332,12 @@ impl Guard {
     /// are dropped.
     pub fn reenter(&self) -> Self {
         Self { owned: self.owned.clone(), view: self.view.view(), curator: self.curator.clone() }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.view.fmt_as("Guard", f)
     }
 }
 

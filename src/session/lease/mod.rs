@@ -237,6 +237,11 @@ impl State {
 pub(crate) struct EndedTerms(Vec<Arc<LeaseTerm>>);
 
 impl EndedTerms {
+    /// Returns true if a hold or a view of one is left in one of the terms.
+    pub(crate) fn had_holds(&self) -> bool {
+        self.0.iter().any(|term| Arc::strong_count(term) > 1)
+    }
+
     /// Notifies the holders, and then the metrics, which may take their time. Call it outside any lock.
     pub(crate) fn wake(self) {
         for term in &self.0 {

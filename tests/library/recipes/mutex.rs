@@ -141,6 +141,14 @@ async fn a_try_gets_a_lock_whose_node_another_process_only_keeps() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn guards_and_handles_are_short_in_a_log() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
+    let shown = format!("{guard:?} {:?}", testbed.mutex(&curator));
+    assert!(shown.len() < 500 && shown.contains(guard.node()), "{shown}");
+}
+
 fn alive_tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }

@@ -205,3 +205,44 @@ async fn data_that_are_no_count_are_one_warning() {
         assert_eq!(notes.events(Level::WARN, &words), warnings, "one until it is a count again");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_closed_on_purpose_is_no_warning() {
+    let notes = &*NOTES;
+    let (testbed, curator) = Testbed::with_curator().await;
+    let mutex = testbed.mutex(&curator);
+    let held = mutex.acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    within("the end", curator.close()).await;
+    fails(within("the waiter", waiting).await.unwrap(), ErrorKind::Closed);
+    assert_eq!(lost_by(held.release().await), Loss::Closed);
+    let warned = notes.0.lock().unwrap().events.clone();
+    let warned: Vec<_> = warned.into_iter().filter(|(level, _)| *level == Level::WARN).collect();
+    assert!(!notes.has_event(Level::WARN, &[&testbed.path]), "{warned:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_lease_is_a_warning_if_something_was_held() {
+    let notes = &*NOTES;
+    let testbed = Testbed::new().await;
+    let other = testbed.patient_curator().await;
+    let taken = testbed.mutex(&other).acquire().await.unwrap();
+    for holds in [false, true] {
+        let (link, curator) = testbed.linked(testbed.short_lived_builder()).await;
+        let session = format!("{:#x}", curator.session_id().unwrap());
+        let held = match holds {
+            true => Some(curator.mutex(format!("{}/own", testbed.path)).unwrap().acquire().await),
+            false => None,
+        };
+        let waiting = testbed.waits(&curator).await;
+        round_trip(&curator).await;
+        let _refused = cut_off(&link).await;
+        until(&curator, ConnectionState::Lost).await;
+        let warned = notes.has_event(Level::WARN, &[&session, "the lease ended"]);
+        assert_eq!(warned, holds);
+        waiting.abort();
+        drop(held);
+        testbed.children_are(1 + usize::from(holds)).await;
+    }
+    drop(taken);
+}
