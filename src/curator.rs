@@ -144,7 +144,10 @@ impl Curator {
     /// such client, which is `Unavailable` as well: use `simulation::Ensemble::admin`.
     pub fn client(&self) -> Result<ZooKeeperClient, Error> {
         let client = self.current_session()?.lend_client().map_err(|_| not_now())?;
-        client.inner().cloned().ok_or_else(not_now)
+        client.inner().cloned().ok_or_else(|| {
+            let text = "a simulated server has no such client; use `simulation::Ensemble::admin`";
+            Error::new(ErrorKind::Unavailable, text)
+        })
     }
 
     /// Returns the present session's id.

@@ -182,7 +182,7 @@ impl Error {
 
     pub(crate) fn lost(path: impl fmt::Display, loss: Loss) -> Self {
         let text = format!(
-            "{path} was lost, and what was done under it may not have been done alone: {loss}"
+            "{path} was lost, and work done under it may have overlapped with another holder's: {loss}"
         );
         Self::new(ErrorKind::Lost, text).at(path).by(Some(loss))
     }

@@ -25,8 +25,7 @@ pub(super) struct Server<'a> {
     scheme: &'static str,
     /// The host with its port, if one is given.
     address: &'a str,
-    /// The host without brackets. Only TLS needs it.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
+    /// The host without brackets.
     pub(super) host: &'a str,
 }
 
@@ -45,6 +44,10 @@ impl<'a> ConnectString<'a> {
                 .iter()
                 .find_map(|scheme| Some((*scheme, element.strip_prefix(scheme)?)))
                 .unwrap_or(("", element));
+            if let Some((other, _)) = rest.split_once("://") {
+                let known = format!("HOST:PORT, {TCP_SCHEME}HOST:PORT or {TLS_SCHEME}HOST:PORT");
+                return Err(invalid(format!("{other:?} is no scheme of a server; it is {known}")));
+            }
             let (address, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
             let address = address.trim_end();
             if !path.is_empty() {
@@ -85,6 +88,9 @@ pub(super) fn invalid(connect_string: &str, reason: String) -> Error {
 
 /// Returns the host of `HOST`, `HOST:PORT` or `HOST:`, where `HOST` may be an IPv6 address in brackets.
 fn host_of(address: &str) -> Result<&str, String> {
+    if address.contains(';') {
+        return Err("a comma separates servers, and no semicolon".to_owned());
+    }
     let (host, port) = match address.strip_prefix('[').map(|rest| rest.split_once(']')) {
         None => match address.rsplit_once(':') {
             // In Java the port stands behind the last colon.
@@ -165,7 +171,10 @@ mod tests {
             ("a:2181/,", "a comma follows the chroot"),
             ("tcp://a:2181/app,", "a comma follows the chroot"),
             ("a:2181/app/", "ends with '/'"),
-            ("http://a:2181", "chroot"),
+            ("http://a:2181", "\"http\" is no scheme of a server"),
+            ("zk://a:2181,b:2181/app", "\"zk\" is no scheme of a server"),
+            ("a:2181,tcp://zk://b", "\"zk\" is no scheme of a server"),
+            ("a:2181;b:2181", "a comma separates servers"),
         ] {
             let error = ConnectString::parse(text).unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains(&format!("{text:?}")), "{error}");

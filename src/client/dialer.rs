@@ -5,6 +5,9 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use tokio::net::lookup_host;
+use tokio::time::timeout;
 use zookeeper_client::{self as zk, Connector};
 
 use super::client::Client;
@@ -24,7 +27,7 @@ pub(crate) struct Dialer {
     chroot: LockPath,
     namespace: LockPath,
     /// Possible reasons why no server opens a session: the client reports only that the time is over.
-    pub(crate) hint: String,
+    hint: String,
 }
 
 /// The servers, and how to connect to them. There is one target for each `Curator`.
@@ -35,6 +38,9 @@ enum Target {
     #[cfg(feature = "simulation")]
     Simulated(simulation::Target),
 }
+
+/// The longest time to resolve the servers' names for the text of an error.
+const LONGEST_LOOKUP: Duration = Duration::from_secs(1);
 
 /// A server may be silent for this long at least: with less, a pause of its garbage collector would count as silence.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
@@ -130,6 +136,23 @@ impl Dialer {
             namespace,
             hint: "they are out of reach, or without a quorum".to_owned(),
         })
+    }
+
+    /// Returns the possible reasons why no server opens a session, after a look whether the servers' names can be resolved.
+    pub(crate) async fn reasons(&self) -> String {
+        if let Target::Real(_, servers) = &self.target
+            && let Ok(parsed) = ConnectString::parse(servers)
+        {
+            let lookups = parsed.servers.iter().map(|server| lookup_host((server.host, 2181)));
+            let resolved = timeout(LONGEST_LOOKUP, join_all(lookups)).await.unwrap_or_default();
+            let all_fail = resolved.iter().all(Result::is_err);
+            if let Some(Err(error)) = resolved.into_iter().next()
+                && all_fail
+            {
+                return format!("no server's name can be resolved: {error}");
+            }
+        }
+        self.hint.clone()
     }
 
     /// Returns chroot and namespace, joined, as the client will have them.

@@ -97,6 +97,12 @@ impl Failure {
                 );
                 of(ErrorKind::UnusablePath, text).because(Some(source))
             }
+            Self::Refused(source) if source.0 == zk::Error::QuotaExceeded => {
+                let text = format!(
+                    "the quota of {path} or of a node above it is used up: the server refuses to {operation} it"
+                );
+                of(ErrorKind::Refused, text).because(Some(source))
+            }
             Self::Refused(source) => {
                 let text = format!("the server refuses to {operation} {path}");
                 of(ErrorKind::Refused, text).because(Some(source))

@@ -27,6 +27,11 @@ pub(crate) fn check_frame(
     }
     let reason =
         "a request may take 1 MiB in all, and the server cuts the connection at a larger one";
+    if path.as_str().len() > bytes {
+        let start: String = path.as_str().chars().take(40).collect();
+        let value = format_args!("of {} bytes, {start}…", path.as_str().len());
+        return Err(Error::invalid("path", value, reason));
+    }
     Err(Error::invalid(option, format_args!("of {bytes} bytes for {path}"), reason))
 }
 
@@ -50,5 +55,13 @@ mod tests {
         assert!(check_frame("identity", &path, LARGEST_FRAME - 1024, &acls).is_ok());
         let error = check_frame("identity", &path, 1 << 20, &acls).unwrap_err().to_string();
         assert!(error.contains("identity") && error.contains("/locks/orders"), "{error}");
+    }
+
+    #[test]
+    fn a_long_path_is_named_and_not_the_data_and_not_repeated() {
+        let path = LockPath::parse("lock path", &format!("/{}", "x".repeat(1_100_000))).unwrap();
+        let acls = zookeeper_client::Acls::anyone_all().to_vec();
+        let error = check_frame("identity", &path, 5, &acls).unwrap_err().to_string();
+        assert!(error.contains("path of 1100001 bytes") && error.len() < 300, "{error}");
     }
 }

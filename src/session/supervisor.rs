@@ -31,7 +31,8 @@ pub(crate) async fn connect(dialer: Dialer, settings: Settings) -> Result<Arc<Co
         Err(_) => {
             let servers = &dialer.connect_string;
             let waited = began.elapsed();
-            let text = format!("no session with {servers} within {waited:?}: {}", dialer.hint);
+            let reasons = dialer.reasons().await;
+            let text = format!("no session with {servers} within {waited:?}: {reasons}");
             return Err(Error::new(ErrorKind::Unavailable, text).because(last));
         }
     };

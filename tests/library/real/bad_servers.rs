@@ -194,3 +194,10 @@ async fn a_session_is_opened_where_the_first_server_is_silent() {
     let (curator, ()) = within("a session", async { tokio::join!(connecting, next_answers) }).await;
     curator.unwrap().close().await;
 }
+
+#[tokio::test]
+async fn an_only_server_whose_name_does_not_resolve_is_said_so() {
+    let builder = Curator::builder().connection_timeout(Duration::from_secs(1));
+    let error = fails(builder.connect("no-such-host.invalid:2181").await, ErrorKind::Unavailable);
+    assert!(error.to_string().contains("no server's name can be resolved"), "{error}");
+}
