@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient};
+use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Released};
 use crate::lock_path::LockPath;
 use crate::queue::Queues;
@@ -122,7 +123,8 @@ impl Curator {
         other
     }
 
-    /// Returns the present state of the connection.
+    /// Returns the present state of the connection, of which `is_connected` and a `Display` suit a health check. A server that
+    /// falls silent still counts as connected for about a fifth of the session timeout, up to eight seconds.
     pub fn state(&self) -> ConnectionState {
         *self.handle.connection.state().borrow()
     }
@@ -167,6 +169,15 @@ impl Curator {
     /// As for [`client`](Self::client).
     pub fn session_timeout(&self) -> Result<Duration, Error> {
         Ok(self.current_session()?.timeout())
+    }
+
+    /// Returns how long the holds of the present session last if no server answers from now on. Zero without a session, and
+    /// while nothing is held and nobody waits, because then the lease is not renewed. For health checks; code under a lock asks
+    /// [`Hold::session_lease_left`](crate::Hold::session_lease_left).
+    #[must_use]
+    pub fn session_lease_left(&self) -> Duration {
+        let end = self.current_session().ok().and_then(|session| session.lease.end());
+        end.map_or(Duration::ZERO, |end| end.since(BootInstant::now()))
     }
 
     /// Closes the session of all handles: holds are lost, waiters get an error, and the ZooKeeper session ends (unless a user of

@@ -14,6 +14,8 @@
 //!
 //! Pure: no I/O, no clock.
 
+use std::fmt;
+
 use crate::error::Loss;
 
 /// The state of a [`Curator`](crate::Curator)'s connection.
@@ -51,6 +53,12 @@ pub enum ConnectionState {
 }
 
 impl ConnectionState {
+    /// Returns true while a server answers: in the states `Connected` and `Reconnected`.
+    #[must_use]
+    pub fn is_connected(self) -> bool {
+        matches!(self, Self::Connected | Self::Reconnected)
+    }
+
     /// Returns the label of the metrics, which is the same for `Reconnected` as for `Connected`. `Closed` has none: a connection
     /// that is closed is not counted, and [`Finish::label`] labels one that failed.
     pub(super) fn label(self) -> Option<&'static str> {
@@ -61,6 +69,20 @@ impl ConnectionState {
             Self::Lost => Some("lost"),
             Self::Closed => None,
         }
+    }
+}
+
+/// In lower case, for logs and health checks.
+impl fmt::Display for ConnectionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Connecting => "connecting",
+            Self::Connected => "connected",
+            Self::Suspended => "suspended",
+            Self::Reconnected => "reconnected",
+            Self::Lost => "lost",
+            Self::Closed => "closed",
+        })
     }
 }
 

@@ -347,3 +347,23 @@ async fn a_failure_counts_against_each_waiters_own_retry_policy() {
         assert!(second.unwrap_or_else(|error| panic!("{operation:?}: {error}")).is_held());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_health_check_sees_the_connection_and_the_lease() {
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked(testbed.short_lived_builder()).await;
+    let timeout = curator.session_timeout().unwrap();
+    assert!(curator.state().is_connected());
+    assert_eq!(curator.state().to_string(), "connected");
+    assert_eq!(curator.session_lease_left(), Duration::ZERO, "nothing is held");
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
+    let left = curator.session_lease_left();
+    assert!(left > Duration::ZERO && left <= timeout * 2 / 3, "{left:?}");
+    let refused = cut_off(&link).await;
+    until(&curator, ConnectionState::Suspended).await;
+    assert!(!curator.state().is_connected());
+    assert!(curator.session_lease_left() < left);
+    within("the loss", guard.lost()).await;
+    assert_eq!(curator.session_lease_left(), Duration::ZERO);
+    drop(refused);
+}
