@@ -39,6 +39,10 @@ if command -v protoc >/dev/null; then
 else
   printf '== not checked beyond its formatting: benches/comparison, because there is no protoc\n'
 fi
+# The public pages, whose search index a house test reads; then all of them.
+rm -rf "${CARGO_TARGET_DIR:-target}/doc/search.index"
+run $cargo doc --quiet --no-deps -p zookeeper-recipes --all-features
+run $cargo test --quiet -p tools --test house -- --ignored search
 run env RUSTDOCFLAGS="-D warnings" $cargo doc --quiet --no-deps "${packages[@]:0:6}" --all-features --document-private-items
 
 run $cargo test --quiet -p tools --test house

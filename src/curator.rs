@@ -42,7 +42,6 @@ use crate::session::{Connection, NoSession, Settings};
 /// A `Curator` belongs to the tokio runtime on which it was created. Guards may be used and dropped anywhere.
 #[derive(Clone)]
 #[must_use = "the session is closed with the last handle"]
-#[doc(alias = "CuratorFramework")]
 pub struct Curator {
     handle: Arc<Handle>,
     options: Arc<Options>,
@@ -94,6 +93,7 @@ impl Curator {
     /// Returns a handle whose recipes write this identity to their nodes, for people and tools. Keep it UTF-8, because kazoo
     /// decodes it. An identity that is larger than a server takes is an error of the recipe's constructor.
     #[doc(alias = "setId")]
+    #[doc(alias = "getLockNodeBytes")]
     pub fn with_identity(&self, identity: impl Into<Vec<u8>>) -> Self {
         self.with(|options| options.identity = identity.into().into())
     }
@@ -332,6 +332,7 @@ impl CuratorBuilder {
     }
 
     /// Sets a path, below the connect string's chroot, that all paths are under. Created when missing.
+    #[doc(alias = "usingNamespace")]
     pub fn namespace(mut self, path: &str) -> Self {
         self.namespace = path.to_owned();
         self
@@ -362,6 +363,8 @@ impl CuratorBuilder {
     /// The session timeout and the credentials are set on top. So is a connection timeout (after how long the client leaves a
     /// silent server) if the connector has none: a fifth of the session timeout, at least 1 s and at most 8 s. Below a session
     /// timeout of 2.5 s the client's own is used, two fifths.
+    #[doc(alias = "zookeeperFactory")]
+    #[doc(alias = "zkClientConfig")]
     pub fn connector(mut self, connector: Connector) -> Self {
         self.connector = Some(connector);
         self

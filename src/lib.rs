@@ -120,7 +120,11 @@ mod sync;
 pub use tokio_util::sync::CancellationToken;
 pub use zookeeper_client;
 
-pub use crate::curator::{Curator, CuratorBuilder};
+// On a type of a private module rustdoc drops the alias, so the aliases of types stand here.
+#[doc(alias = "CuratorFramework")]
+pub use crate::curator::Curator;
+#[doc(alias = "CuratorFrameworkFactory")]
+pub use crate::curator::CuratorBuilder;
 pub use crate::error::{Error, ErrorKind, Loss, Released};
 pub use crate::fencing_token::FencingToken;
 pub use crate::recipes::leader;
@@ -128,20 +132,29 @@ pub use crate::recipes::multi_lock::InterProcessMultiLock;
 pub use crate::recipes::mutex::InterProcessMutex;
 pub use crate::recipes::once::{InterProcessOnce, OnceOutcome};
 pub use crate::recipes::read_write_lock::{InterProcessReadWriteLock, WriteGuard};
+#[doc(alias = "InterProcessSemaphore")]
+#[doc(alias = "InterProcessSemaphoreMutex")]
 pub use crate::recipes::semaphore::InterProcessSemaphoreV2;
 pub use crate::recipes::shared::attempt::Attempt;
 pub use crate::recipes::shared::fenced::Fenced;
 pub use crate::recipes::shared::guards::Guards;
 pub use crate::recipes::shared::hold::{Guard, Hold};
+#[doc(alias = "InterProcessLock")]
 pub use crate::recipes::shared::lock::Lock;
 pub use crate::recipes::shared::participants::Participant;
 
 /// Types for paths that Curator or kazoo use as well, and for code that is ported from them.
 pub mod interop {
-    pub use crate::queue::rules::filter::{ContenderFilter, CustomFilter};
+    #[doc(alias = "LockInternalsDriver")]
+    pub use crate::queue::rules::filter::ContenderFilter;
+    pub use crate::queue::rules::filter::CustomFilter;
     pub use crate::queue::rules::node_name::Kind as ContenderKind;
     pub use crate::recipes::revoker::Revoker;
     pub use crate::recipes::shared::owner::Owner;
-    pub use crate::recipes::shared_count::{CountWatch, SharedCount, VersionedCount};
+    #[doc(alias = "SharedCountListener")]
+    pub use crate::recipes::shared_count::CountWatch;
+    #[doc(alias = "SharedCountReader")]
+    pub use crate::recipes::shared_count::{SharedCount, VersionedCount};
+    #[doc(alias = "ConnectionStateErrorPolicy")]
     pub use crate::session::lease::LossPolicy;
 }

@@ -48,12 +48,14 @@ pub struct RetryPolicy {
 impl RetryPolicy {
     /// Curator's `ExponentialBackoffRetry`: `retries` times; the n-th pause is random between
     /// `base * 2^(n-1)` and twice that. (Curator draws from a wider range with the same growth.)
+    #[doc(alias = "ExponentialBackoffRetry")]
     pub fn exponential_backoff(base: Duration, retries: usize) -> Self {
         Self::bounded_exponential_backoff(base, LONGEST_PAUSE, retries)
     }
 
     /// Curator's `BoundedExponentialBackoffRetry`: as [`exponential_backoff`](Self::exponential_backoff), with no pause longer
     /// than `longest`.
+    #[doc(alias = "BoundedExponentialBackoffRetry")]
     pub fn bounded_exponential_backoff(base: Duration, longest: Duration, retries: usize) -> Self {
         let longest = longest.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let first = base.clamp(SHORTEST_PAUSE, longest);
@@ -61,22 +63,26 @@ impl RetryPolicy {
     }
 
     /// Curator's `RetryNTimes`: `retries` times, each after `pause`.
+    #[doc(alias = "RetryNTimes")]
     pub fn n_times(retries: usize, pause: Duration) -> Self {
         Self::bounded_exponential_backoff(pause, pause, retries)
     }
 
     /// Curator's `RetryOneTime`: once, after `pause`.
+    #[doc(alias = "RetryOneTime")]
     pub fn one_time(pause: Duration) -> Self {
         Self::n_times(1, pause)
     }
 
     /// Curator's `RetryForever`: until it succeeds, the caller gives up or the session is closed.
+    #[doc(alias = "RetryForever")]
     pub fn forever(pause: Duration) -> Self {
         Self::n_times(usize::MAX, pause)
     }
 
     /// Curator's `RetryUntilElapsed`: while less than `total` has passed since the first try, each after `pause`. (A pause
     /// that would end after `total` is not begun. Curator sleeps it in vain.)
+    #[doc(alias = "RetryUntilElapsed")]
     pub fn until_elapsed(total: Duration, pause: Duration) -> Self {
         Self { total: Some(total), ..Self::forever(pause) }
     }

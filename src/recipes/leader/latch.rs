@@ -134,6 +134,7 @@ impl LeaderLatch {
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
+    #[doc(alias = "getLeader")]
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
         self.candidate.recipe.holder(&self.candidate.request.family).await
     }

@@ -85,6 +85,7 @@ impl LeaderSelector {
     /// a clone of the body. While there is no connection, the candidate waits for one.
     ///
     /// `self.run(body).await` runs the body once, and returns its value.
+    #[doc(alias = "takeLeadership")]
     pub fn run<T, F, Fut>(&self, body: F) -> LeaderRun<T>
     where
         T: Send + 'static,

@@ -41,7 +41,6 @@ use crate::queue::Limit;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is held until `acquire` or `run`"]
-#[doc(alias = "InterProcessSemaphoreMutex")]
 pub struct InterProcessSemaphoreV2 {
     permits: Arc<Permits>,
 }

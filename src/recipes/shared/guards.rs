@@ -85,6 +85,7 @@ impl Guards {
     ///
     /// * [`ErrorKind::Lost`]: some locks had been lost before; the text names each.
     /// * [`ErrorKind::PermissionDenied`]: the server does not let us delete a node.
+    #[doc(alias = "returnAll")]
     pub async fn release(self) -> Result<Released, Error> {
         self.release_now().await
     }

@@ -87,6 +87,7 @@ impl Hold {
     /// Each call compares the clock with the session lease, so a process that was stopped gets the truth at its first call.
     /// Once the answer is `false`, it stays `false`.
     #[must_use]
+    #[doc(alias = "isAcquiredInThisProcess")]
     pub fn is_held(&self) -> bool {
         self.state.end().is_none()
     }
@@ -113,6 +114,7 @@ impl Hold {
     /// when a leader is [asked to step down](crate::leader::LeaderRun::step_down). Cancelling the token has no effect on the
     /// lock.
     #[must_use]
+    #[doc(alias = "CancelLeadershipException")]
     pub fn cancellation_token(&self) -> CancellationToken {
         self.stop().child_token()
     }
@@ -162,6 +164,7 @@ impl Hold {
     /// # Cancel safety
     ///
     /// The future can be dropped at any time, and the method called again.
+    #[doc(alias = "makeRevocable")]
     pub async fn revocation_requested(&self) {
         requested(&self.connection, &self.state).await;
     }

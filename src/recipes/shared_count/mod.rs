@@ -128,6 +128,7 @@ impl SharedCount {
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
+    #[doc(alias = "setCount")]
     pub async fn set(&self, value: i32) -> Result<(), Error> {
         let path = &self.latest.path;
         let connection = self.curator.connection();
@@ -161,6 +162,7 @@ impl SharedCount {
     /// # Panics
     ///
     /// As for [`set`](Self::set).
+    #[doc(alias = "trySetCount")]
     pub async fn try_set(&self, expected: &VersionedCount, value: i32) -> Result<bool, Error> {
         let path = &self.latest.path;
         let connection = self.curator.connection();
@@ -198,6 +200,7 @@ impl SharedCount {
     }
 
     /// Returns a watch on the values from now on.
+    #[doc(alias = "addListener")]
     pub fn watch(&self) -> CountWatch {
         CountWatch::new(&self.curator, &self.latest)
     }

@@ -22,9 +22,11 @@ pub enum LossPolicy {
     Lease,
     /// As [`Lease`](Self::Lease), and at once when the connection breaks, even if it is soon restored: Apache Curator's
     /// standard policy. No safer, and a rolling restart of the servers costs every hold.
+    #[doc(alias = "StandardConnectionStateErrorPolicy")]
     Suspended,
     /// When the client knows that the session is over, `1.4 T` after it last heard of a server: Apache Curator's session
     /// policy. **Another process may hold the lock for `0.4 T` and more by then**, and a process that was stopped does not
     /// know at its first check. For work that must not be interrupted, and is harmless or fenced when done twice.
+    #[doc(alias = "SessionConnectionStateErrorPolicy")]
     SessionExpired,
 }

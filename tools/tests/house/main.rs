@@ -2,6 +2,7 @@
 //! of an async function must say.
 #![allow(clippy::unwrap_used)] // a test fails by it
 
+mod aliases;
 mod architecture;
 mod imports;
 mod pages;
