@@ -222,6 +222,12 @@ impl Curator {
         if self.options.retry_is_own { self.options.retry.clone() } else { RetryPolicy::endless() }
     }
 
+    /// A handle on a session without servers.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn simulated(session: &Arc<Session>) -> Self {
+        Self::new(Connection::without_supervisor(session), CuratorBuilder::default().options)
+    }
+
     fn new(connection: Arc<Connection>, options: Options) -> Self {
         let queues = Queues::new(connection.clone());
         Self { handle: Arc::new(Handle { connection, queues }), options: Arc::new(options) }

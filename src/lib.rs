@@ -142,6 +142,8 @@ pub use crate::recipes::shared::hold::{Guard, Hold};
 #[doc(alias = "InterProcessLock")]
 pub use crate::recipes::shared::lock::Lock;
 pub use crate::recipes::shared::participants::Participant;
+#[cfg(feature = "simulation")]
+pub use crate::recipes::shared::simulated_guard::GuardControl;
 
 /// Types for paths that Curator or kazoo use as well, and for code that is ported from them.
 pub mod interop {

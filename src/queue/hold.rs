@@ -10,6 +10,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "simulation")]
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -28,6 +30,12 @@ use crate::session::Session;
 use crate::session::cleanup::CleanupOutcome;
 use crate::session::lease::LeaseTerm;
 use crate::sync::OnceLock;
+#[cfg(feature = "simulation")]
+use crate::{
+    client::{LinkState, LinkWatch},
+    queue::rules::node_name::protected_prefix,
+    random,
+};
 
 /// The answer to a caller. `None`: another contender is first, and the caller asked not to wait.
 pub(crate) type Answer = Result<Option<OwnedHold>, Error>;
@@ -178,7 +186,7 @@ impl HoldState {
     }
 
     /// Ends the hold, unless it has ended before. Returns how it ended.
-    pub(super) fn finish(&self, how: End) -> End {
+    pub(crate) fn finish(&self, how: End) -> End {
         let how = self.end().unwrap_or(how);
         let how = *self.own_end.get_or_init(|| how);
         self.ended.cancel();
@@ -235,8 +243,10 @@ impl HoldState {
 pub(crate) struct OwnedHold {
     state: Arc<HoldState>,
     number: HoldNumber,
-    /// Taken by the release.
+    /// `None` for a simulated hold.
     driver: Option<Arc<QueueDriver>>,
+    /// True once the hold is released or taken apart.
+    is_released: bool,
 }
 
 impl OwnedHold {
@@ -245,7 +255,20 @@ impl OwnedHold {
         number: HoldNumber,
         driver: &Arc<QueueDriver>,
     ) -> Self {
-        Self { state, number, driver: Some(driver.clone()) }
+        Self { state, number, driver: Some(driver.clone()), is_released: false }
+    }
+
+    /// A hold that no queue knows. It lasts until it is released or ended.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn simulated(request: &Request, session: &Arc<Session>, czxid: i64) -> Option<Self> {
+        let prefix = protected_prefix(random::guid(), request.kind);
+        let path = request.path.child(&format!("{prefix}{:010}", 0));
+        let link = watch::Sender::new(LinkState::Connected).subscribe();
+        let link = LinkWatch::Simulated(link);
+        let znode = Arc::new(Znode::new(path, czxid, 0, false, session.clone(), link));
+        let term = session.lease.term(request.waiter.loss_policy, BootInstant::now())?;
+        let state = HoldState::new(request, znode, term, Requester::current());
+        Some(Self { state, number: 0, driver: None, is_released: false })
     }
 
     pub(crate) fn state(&self) -> &Arc<HoldState> {
@@ -258,7 +281,7 @@ impl OwnedHold {
 
     /// Takes the hold apart. The caller releases it.
     pub(super) fn into_parts(mut self) -> (HoldNumber, Arc<HoldState>) {
-        self.driver = None;
+        self.is_released = true;
         (self.number, self.state.clone())
     }
 
@@ -283,9 +306,10 @@ impl OwnedHold {
     }
 
     fn release_now(&mut self) -> (End, ReleaseStep) {
-        match self.driver.take() {
+        self.is_released = true;
+        match &self.driver {
             Some(driver) => driver.release(self.number, &self.state),
-            None => (End::Released, ReleaseStep::Gone),
+            None => (self.state.finish(End::Released), ReleaseStep::Passed),
         }
     }
 
@@ -298,7 +322,7 @@ impl OwnedHold {
     ) -> Waiting {
         self.state.finish(End::Released);
         self.state.close_fence();
-        self.driver = None;
+        self.is_released = true;
         let waiting = driver.join(request, queued, BootInstant::now());
         driver.requeue(self.number);
         waiting
@@ -307,7 +331,7 @@ impl OwnedHold {
 
 impl Drop for OwnedHold {
     fn drop(&mut self) {
-        if self.driver.is_some() {
+        if !self.is_released {
             // A session task deletes the znode, so no runtime is needed here.
             self.span().in_scope(|| drop(self.release_now()));
         }

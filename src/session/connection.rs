@@ -89,7 +89,7 @@ impl Connection {
     }
 
     /// Makes a connection without a supervisor, whose present session is `session`.
-    #[cfg(all(test, feature = "simulation"))]
+    #[cfg(feature = "simulation")]
     pub(crate) fn without_supervisor(session: &Arc<Session>) -> Arc<Self> {
         let settings = Settings {
             session_timeout: session.timeout(),

@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// Makes a session without a client, with a lease that has just begun. Its requests fail as those of a session that ended.
-    #[cfg(all(test, feature = "simulation"))]
+    #[cfg(feature = "simulation")]
     pub(crate) fn without_client(timeout: Duration) -> Arc<Self> {
         let now = BootInstant::now();
         let session = Self::with(None, 1, LockPath::root(), timeout, now);

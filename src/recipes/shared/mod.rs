@@ -10,4 +10,6 @@ pub(crate) mod owner;
 pub(crate) mod participants;
 pub(crate) mod recipe;
 pub(crate) mod revocation;
+#[cfg(feature = "simulation")]
+pub(crate) mod simulated_guard;
 pub(crate) mod waiting;

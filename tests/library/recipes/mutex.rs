@@ -378,3 +378,30 @@ fn expect_no_auth(error: Error, doing: &str, named: &str) {
     let source = std::error::Error::source(&error).unwrap();
     assert!(matches!(source.downcast_ref(), Some(ClientError::NoAuth)), "{source:?}");
 }
+
+/// Code under test that takes a guard needs no servers, and no paused clock.
+#[tokio::test]
+async fn a_simulated_guard_is_held_until_it_is_released_or_lost() {
+    async fn bill(guard: Guard) -> Result<i64, Error> {
+        guard.run(async |hold| Ok(hold.fencing_token().value())).await
+    }
+    let (guard, control) = Guard::simulated("/locks/orders", 7);
+    assert_eq!((guard.path(), guard.loss()), ("/locks/orders", None));
+    assert!(guard.session_lease_left() > Duration::from_secs(3600));
+    assert_eq!(bill(guard).await.unwrap(), 7);
+    assert!(control.is_released());
+    let (guard, control) = Guard::simulated("/locks/orders", 8);
+    let nested = guard.reenter();
+    let lost =
+        tokio::spawn(
+            async move { guard.run(async |_| Ok::<_, Error>(pending::<()>().await)).await },
+        );
+    control.lose(Loss::SessionExpired);
+    assert_eq!(lost_by(within("the loss", lost).await.unwrap()), Loss::SessionExpired);
+    assert_eq!(lost_by(nested.fenced().set("/data", b"").await), Loss::SessionExpired);
+    drop(nested);
+    assert!(!control.is_released());
+    let (guard, control) = Guard::simulated("/locks/orders", 9);
+    drop(guard);
+    assert!(control.is_released());
+}
