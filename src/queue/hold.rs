@@ -29,8 +29,8 @@ use crate::session::cleanup::CleanupOutcome;
 use crate::session::lease::LeaseTerm;
 use crate::sync::OnceLock;
 
-/// The answer to a caller. `None`: another contender is first, and the caller asked not to wait.
-pub(crate) type Answer = Result<Option<OwnedHold>, Error>;
+/// The answer to a caller. [`Busy`](ErrorKind::Busy) if another contender is first, and the caller asked not to wait.
+pub(crate) type Answer = Result<OwnedHold, Error>;
 
 /// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,18 +34,12 @@ impl Contender {
         Arc::make_mut(&mut self.request)
     }
 
-    /// Waits until the lock is held.
-    pub(crate) async fn acquire(&self) -> Result<Guard, Error> {
-        let acquired = self.attempt(Patience::Forever).await?;
-        acquired.ok_or_else(|| self.never_busy())
-    }
-
-    /// Waits until the lock is held, or patience ends: then `None` if another contender has the lock.
-    pub(crate) async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
+    /// Waits until the lock is held, or patience ends.
+    pub(crate) async fn acquire(&self, patience: Patience) -> Result<Guard, Error> {
         let entry = self.owner_entry();
         let queued = match (&entry, patience) {
             (Some(entry), _) => entry.queued.clone(),
-            (None, Patience::For(_)) => QueuedFlag::default(),
+            (None, Patience::Until { .. }) => QueuedFlag::default(),
             (None, Patience::NoWait | Patience::Forever) => QueuedFlag::UNREAD,
         };
         let acquiring = async {
@@ -54,10 +48,7 @@ impl Contender {
                 Some(entry) => self.acquire_as_owner(entry, patience).await,
             }
         };
-        match patience {
-            Patience::For(limit) => self.recipe.in_time(limit, || queued.is_set(), acquiring).await,
-            Patience::NoWait | Patience::Forever => acquiring.await,
-        }
+        self.recipe.in_time(patience, || queued.is_set(), acquiring).await
     }
 
     /// Queues up and waits for the answer. A read with a `companion`, a write hold, needs no turn of its own.
@@ -66,7 +57,7 @@ impl Contender {
         patience: Patience,
         companion: Option<&Guard>,
         queued: QueuedFlag,
-    ) -> Result<Option<Guard>, Error> {
+    ) -> Result<Guard, Error> {
         let mut request = self.request.clone();
         let retention = request.waiter.retention;
         if retention > DAY || request.waiter.node_per_hold && !retention.is_zero() {
@@ -81,7 +72,7 @@ impl Contender {
         }
         let mut contending = self.recipe.curator.queues().contend(request, queued);
         let hold = contending.answer().await?;
-        Ok(hold.map(|hold| Guard::new(Arc::new(hold), &self.recipe)))
+        Ok(Guard::new(Arc::new(hold), &self.recipe))
     }
 
     /// The entry for this lock of the owner in whose scope the caller runs, if it runs in one.
@@ -96,12 +87,14 @@ impl Contender {
         &self,
         entry: &OwnerEntry,
         patience: Patience,
-    ) -> Result<Option<Guard>, Error> {
+    ) -> Result<Guard, Error> {
         let mut holds = tokio::select! {
             biased;
             holds = entry.holds.lock() => holds,
             // Another task of this owner waits for another contender.
-            () = entry.queued.wait(), if matches!(patience, Patience::NoWait) => return Ok(None),
+            () = entry.queued.wait(), if matches!(patience, Patience::NoWait) => {
+                return Err(Error::busy(&self.recipe.path));
+            }
         };
         let _reset = ResetOnDrop(&entry.queued);
         let reads = self.request.kind == Kind::Read;
@@ -109,7 +102,7 @@ impl Contender {
         let (wanted, other) = if reads { (shared, exclusive) } else { (exclusive, shared) };
         // A lost hold keeps its node until its guard is dropped: a new contender would wait for that node.
         if let Some(held) = self.nested(wanted)? {
-            return Ok(Some(held));
+            return Ok(held);
         }
         let companion = self.nested(other)?;
         if companion.is_some() && !reads {
@@ -121,7 +114,7 @@ impl Contender {
         }
         let queued = entry.queued.clone();
         let acquired = self.contend(patience, companion.as_ref(), queued).await?;
-        *wanted = acquired.as_ref().map_or_else(Weak::new, Guard::downgrade);
+        *wanted = acquired.downgrade();
         Ok(acquired)
     }
 
@@ -142,21 +135,17 @@ impl Contender {
         write: &Guard,
         entry: Option<&OwnerEntry>,
     ) -> Result<Guard, Error> {
-        let Some(entry) = entry else { return self.contend_alongside(write).await };
+        let read = self.contend(Patience::Forever, Some(write), QueuedFlag::UNREAD);
+        let Some(entry) = entry else { return read.await };
         // Another task of the owner that has locked this acquires a read as well, which the write hold lets in at once.
         let mut holds = entry.holds.lock().await;
         let nested = Guard::nested(&holds.shared, &self.recipe);
         if let Some(read) = nested.filter(|read| read.is_held()) {
             return Ok(read);
         }
-        let read = self.contend_alongside(write).await?;
+        let read = read.await?;
         holds.shared = read.downgrade();
         Ok(read)
-    }
-
-    async fn contend_alongside(&self, write: &Guard) -> Result<Guard, Error> {
-        let read = self.contend(Patience::Forever, Some(write), QueuedFlag::UNREAD).await?;
-        read.ok_or_else(|| self.never_busy())
     }
 
     /// The contenders in order. The tasks of this session that wait under our node follow it.
@@ -179,11 +168,6 @@ impl Contender {
         let value = format_args!("{:?} for {path}", self.request.waiter.retention);
         let reason = "it is at most a day, and a node per hold cannot be retained";
         Error::invalid("retention", value, reason).at(path)
-    }
-
-    /// An error for the type alone: a request without a limit is never answered with "busy".
-    fn never_busy(&self) -> Error {
-        Error::unavailable(&self.recipe.path, None)
     }
 }
 
