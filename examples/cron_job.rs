@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
-use zookeeper_recipes::{Attempt, Curator, Hold, OnceOutcome};
+use zookeeper_recipes::{Curator, Hold, OnceOutcome};
 use zookeeper_testkit::{TestServer, random_path};
 
 type Fault = Box<dyn Error + Send + Sync>;
@@ -56,23 +56,27 @@ async fn on_one_machine(curator: &Curator) -> Result<ExitCode, Fault> {
     let run = due(clock()?)?;
     let nightly = curator.once(JOB, run.to_string())?;
     // `run` in its place makes every other machine a standby, which takes over from one that dies.
-    let attempt = nightly.try_run(async |hold| {
+    let outcome = nightly.try_run(async |hold| {
         println!("begins run {run}");
         job(hold).await
     });
-    match attempt.await? {
-        Attempt::Acquired(OnceOutcome::Ran(())) => println!("run {run} is done"),
-        Attempt::Acquired(OnceOutcome::AlreadyDone { by, .. }) => {
-            println!("{by} had done run {run}")
-        }
-        Attempt::Busy => {
+    match outcome.await {
+        Ok(OnceOutcome::Ran(())) => println!("run {run} is done"),
+        Ok(OnceOutcome::AlreadyDone { by, .. }) => println!("{by} had done run {run}"),
+        Err(error) if is_busy(&error) => {
             let runner = nightly.participants().await?.into_iter().find(|one| one.holds);
             let runner = runner.and_then(|runner| runner.identity);
             println!("busy: {} runs it", runner.as_deref().unwrap_or("another machine"));
             return Ok(ExitCode::from(BUSY));
         }
+        Err(error) => return Err(error),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The error is of the job or of its lock. The job itself tries no lock.
+fn is_busy(error: &Fault) -> bool {
+    error.downcast_ref().is_some_and(zookeeper_recipes::Error::is_busy)
 }
 
 /// Stands for the work: done when its input ends, under cron at once. It fails with the text of its input.

@@ -13,8 +13,8 @@ use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use zookeeper_recipes::Curator;
 use zookeeper_recipes::session::ConnectionState;
-use zookeeper_recipes::{Attempt, Curator};
 use zookeeper_testkit::{TestServer, kill_session, random_path};
 
 /// Seconds, for acquiring and for holding. Without buckets there are summaries, which cannot be added up over processes.
@@ -72,7 +72,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let theirs = other.mutex("/jobs/nightly")?;
 
     let guard = nightly.acquire().await?;
-    assert!(matches!(theirs.try_acquire().await?, Attempt::Busy));
+    let busy = theirs.try_acquire().await;
+    assert!(busy.is_err_and(|error| error.is_busy()));
     let waiting = tokio::spawn(async move { theirs.acquire().await });
     // As if the servers had expired the session: the hold is lost, and the next in the queue has the lock.
     let session = curator.client()?.session().clone();

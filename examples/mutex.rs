@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use zookeeper_recipes::{Attempt, Curator, Error, FencingToken};
+use zookeeper_recipes::{Curator, Error, FencingToken};
 use zookeeper_testkit::TestServer;
 
 /// Stands for your work. Pass the token with each write, and let the resource reject smaller ones.
@@ -26,13 +26,21 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let billed = orders.run(async |hold| bill(hold.fencing_token()).await).await?;
     println!("billed {billed} orders");
 
+    // The same, if the lock is free.
+    match orders.try_run(async |hold| bill(hold.fencing_token()).await).await {
+        Ok(billed) => println!("billed {billed} more"),
+        Err(error) if error.is_busy() => println!("another process bills: {error}"),
+        Err(error) => return Err(error.into()),
+    }
+
     let guard = orders.acquire().await?;
     for participant in orders.participants().await? {
         let does = if participant.holds { "holds" } else { "waits for" };
         println!("{} {does} {}", participant.identity.unwrap_or_default(), orders.path());
     }
     // It does not wait, so it finds the lock that `guard` holds.
-    assert!(matches!(orders.try_acquire().await?, Attempt::Busy));
+    let busy = orders.try_acquire().await;
+    assert!(busy.is_err_and(|error| error.is_busy()));
     tokio::select! {
         loss = guard.lost() => println!("stop at once: {loss}"),
         billed = bill(guard.fencing_token()) => println!("billed {} more", billed?),

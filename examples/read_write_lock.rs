@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example read_write_lock` uses `ZOOKEEPER_CONNECT`, or a ZooKeeper that the testkit starts.
 
-use zookeeper_recipes::{Attempt, Curator, Error};
+use zookeeper_recipes::{Curator, Error};
 use zookeeper_testkit::{TestServer, random_path};
 
 #[tokio::main]
@@ -23,7 +23,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Readers read together, in this process and in others.
     let (one, two) = (catalogue.read().await?, catalogue.read().await?);
     println!("two readers, under tokens {} and {}", one.fencing_token(), two.fencing_token());
-    assert!(matches!(catalogue.try_write().await?, Attempt::Busy));
+    let busy = catalogue.try_write().await;
+    assert!(busy.is_err_and(|error| error.is_busy()));
     one.release().await?;
     two.release().await?;
 

@@ -19,7 +19,7 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_recipes::{Attempt, Curator, Guard, Hold};
+use zookeeper_recipes::{Curator, Guard, Hold};
 use zookeeper_testkit::{TestServer, random_path};
 
 type Fault = Box<dyn Error + Send + Sync>;
@@ -63,14 +63,15 @@ async fn take_shard(curator: &Curator) -> Result<Option<(String, Guard)>, Fault>
                 continue;
             }
             let lock = curator.mutex_for("/locks", &shard)?;
-            match lock.try_acquire().await? {
+            match lock.try_acquire().await {
                 // Under the lock it is not: our server has seen the deletion of the last holder's node, and that
                 // holder's writes come before it.
-                Attempt::Acquired(guard) if steps_done(curator, &shard).await? < STEPS => {
+                Ok(guard) if steps_done(curator, &shard).await? < STEPS => {
                     return Ok(Some((shard, guard)));
                 }
-                Attempt::Acquired(guard) => drop(guard.release().await?),
-                Attempt::Busy => busy = Some(lock),
+                Ok(guard) => drop(guard.release().await?),
+                Err(error) if error.is_busy() => busy = Some(lock),
+                Err(error) => return Err(error.into()),
             }
         }
         match busy {

@@ -1,6 +1,6 @@
 //! [`Error`]: one error type with a kind, the causes of a loss, and the results of a release.
 //!
-//! Contention is never an error. A failure whose outcome is unknown never looks like a failure that changed nothing.
+//! A failure whose outcome is unknown never looks like a failure that changed nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use std::time::Duration;
 /// fn status(error: &Error) -> u16 {
 ///     match error.kind() {
 ///         _ if error.is_transient() => 503,
+///         ErrorKind::Busy => 409, // another contender has the lock
 ///         ErrorKind::Lost => 503, // work may have overlapped with another holder
 ///         ErrorKind::InvalidInput => 400,
 ///         _ => 500,
@@ -51,6 +52,9 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
+    /// Another contender has the lock, and the caller waits no longer. The operation had no effect. A server said so, or a task
+    /// of this session has the lock. [`Error::path`] names the lock, of a multi-lock the member that is busy.
+    Busy,
     /// A path, an option, a count or an ACL is invalid. No request was sent, or a server refused it.
     InvalidInput,
     /// No server answered in time, or the retry policy is exhausted. The operation had no effect.
@@ -157,8 +161,27 @@ impl Error {
         self.0.loss
     }
 
+    /// Returns true if another contender has the lock: [`ErrorKind::Busy`].
+    ///
+    /// ```no_run
+    /// # use zookeeper_recipes::{Error, InterProcessMutex};
+    /// # async fn bill(token: i64) -> Result<u64, Error> { Ok(1) }
+    /// # async fn example(mutex: InterProcessMutex) -> Result<(), Error> {
+    /// match mutex.try_run(async |hold| bill(hold.fencing_token().value()).await).await {
+    ///     Ok(billed) => println!("{billed} orders"),
+    ///     Err(error) if error.is_busy() => println!("{error}"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_busy(&self) -> bool {
+        self.kind() == ErrorKind::Busy
+    }
+
     /// Returns true if the operation had no effect and the same call may succeed later: [`ErrorKind::Unavailable`]
-    /// and [`ErrorKind::LimitReached`]. A service answers 503.
+    /// and [`ErrorKind::LimitReached`]. A service answers 503. [`ErrorKind::Busy`] is not included, because it is the answer
+    /// that the caller asked for.
     pub fn is_transient(&self) -> bool {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::LimitReached)
     }
@@ -190,6 +213,10 @@ impl Error {
     pub(crate) fn authentication(servers: &str) -> Self {
         let text = format!("authentication with {servers} failed: check the credentials");
         Self::new(ErrorKind::AuthenticationFailed, text)
+    }
+
+    pub(crate) fn busy(path: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Busy, format!("another contender has {path}")).at(path)
     }
 
     pub(crate) fn closed() -> Self {

@@ -40,8 +40,10 @@
 //! ```
 //!
 //! [`run`](InterProcessMutex::run) drops the closure at its next `await` if the lock is lost, and releases before `?` can
-//! leave the function. To hold a lock across functions, keep the guard of [`acquire`](InterProcessMutex::acquire), and stop
-//! when [`lost`](Hold::lost) resolves.
+//! leave the function. [`try_run`](InterProcessMutex::try_run) runs the closure only if the lock is free, and
+//! [`run_timeout`](InterProcessMutex::run_timeout) waits for a while. Otherwise they return a [busy](Error::is_busy) error. To
+//! hold a lock across functions, keep the guard of [`acquire`](InterProcessMutex::acquire), and stop when [`lost`](Hold::lost)
+//! resolves.
 //!
 //! # A first leader
 //!
@@ -135,7 +137,6 @@ pub use crate::recipes::read_write_lock::{InterProcessReadWriteLock, WriteGuard}
 #[doc(alias = "InterProcessSemaphore")]
 #[doc(alias = "InterProcessSemaphoreMutex")]
 pub use crate::recipes::semaphore::InterProcessSemaphoreV2;
-pub use crate::recipes::shared::attempt::Attempt;
 pub use crate::recipes::shared::fenced::Fenced;
 pub use crate::recipes::shared::guards::Guards;
 pub use crate::recipes::shared::hold::{Guard, Hold};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::zookeeper_client::{Acl, AuthId, Error, Permission};
-use zookeeper_recipes::{Attempt, Curator, ErrorKind, Hold, Loss};
+use zookeeper_recipes::{Curator, ErrorKind, Hold, Loss};
 
 use crate::testbed::Waiting;
 use crate::world::{Admin, Cut, Fault, Link, Operation};
@@ -30,11 +30,13 @@ pub fn anyone(permission: Permission) -> Acl {
     Acl::new(permission, AuthId::anyone())
 }
 
-/// Returns the guard, or nothing if the lock was busy.
-pub fn acquired<G>(attempt: Attempt<G>) -> Option<G> {
-    match attempt {
-        Attempt::Acquired(guard) => Some(guard),
-        Attempt::Busy => None,
+/// Returns the guard, or nothing if the lock is busy.
+#[track_caller]
+pub fn acquired<G>(answer: Result<G, zookeeper_recipes::Error>) -> Option<G> {
+    match answer {
+        Ok(guard) => Some(guard),
+        Err(error) if error.is_busy() => None,
+        Err(error) => panic!("neither acquired nor busy: {error:?}"),
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 use zookeeper_client::{self as zk, Connector};
@@ -142,15 +141,11 @@ impl Dialer {
     pub(crate) async fn reasons(&self) -> String {
         if let Target::Real(_, servers) = &self.target
             && let Ok(parsed) = ConnectString::parse(servers)
+            // A lookup panics if it finds no thread.
+            && start_threads().is_ok()
+            && let Ok(Some(error)) = timeout(LONGEST_LOOKUP, unresolved(&parsed.servers)).await
         {
-            let lookups = parsed.servers.iter().map(|server| lookup_host((server.host, 2181)));
-            let resolved = timeout(LONGEST_LOOKUP, join_all(lookups)).await.unwrap_or_default();
-            let all_fail = resolved.iter().all(Result::is_err);
-            if let Some(Err(error)) = resolved.into_iter().next()
-                && all_fail
-            {
-                return format!("no server's name can be resolved: {error}");
-            }
+            return format!("no server's name can be resolved: {error}");
         }
         self.hint.clone()
     }
@@ -187,6 +182,18 @@ impl Dialer {
             Err(error) => Err(DialError::Transient(ClientError(error))),
         }
     }
+}
+
+/// Returns the last error if none of the servers' names can be resolved.
+async fn unresolved(servers: &[Server<'_>]) -> Option<io::Error> {
+    let mut last = None;
+    for server in servers {
+        match lookup_host((server.host, 2181)).await {
+            Ok(_) => return None,
+            Err(error) => last = Some(error),
+        }
+    }
+    last
 }
 
 /// The reason why no session was opened.

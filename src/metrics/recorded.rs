@@ -11,7 +11,7 @@ use ::metrics::{
 
 use super::{Operation, Recipe};
 use crate::clock::BootInstant;
-use crate::error::Loss;
+use crate::error::{Error, Loss};
 use crate::sync::Mutex;
 
 const WAITING: &str = "zookeeper_recipes_waiting";
@@ -186,10 +186,10 @@ impl Timed {
 pub(crate) struct Acquiring(Option<Timed>);
 
 impl Acquiring {
-    pub(crate) fn answered<T, E>(&mut self, answer: &Result<Option<T>, E>) {
+    pub(crate) fn answered<T>(&mut self, answer: &Result<T, Error>) {
         self.ended(match answer {
-            Ok(Some(_)) => "acquired",
-            Ok(None) => "busy",
+            Ok(_) => "acquired",
+            Err(error) if error.is_busy() => "busy",
             Err(_) => "failed",
         });
     }

@@ -1,7 +1,7 @@
 //! The implementation without the feature `metrics`: no type has a size, and no function does anything.
 
 use super::{Operation, Recipe};
-use crate::error::Loss;
+use crate::error::{Error, Loss};
 
 pub(crate) type PathLabel = ();
 
@@ -40,7 +40,7 @@ pub(crate) type Acquiring = Counted;
 pub(crate) type Holding = Counted;
 
 impl Counted {
-    pub(crate) fn answered<T, E>(&mut self, _: &Result<Option<T>, E>) {}
+    pub(crate) fn answered<T>(&mut self, _: &Result<T, Error>) {}
     pub(crate) fn ended(&self, _: Option<Loss>) {}
     pub(crate) fn set(&mut self, _: usize) {}
 }

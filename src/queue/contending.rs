@@ -30,11 +30,9 @@ pub(crate) struct Contending {
 
 #[derive(Debug)]
 enum Stage {
-    /// A session task lists the path. The receiver gets whether the lock is busy.
-    Checking(oneshot::Receiver<Result<bool, Error>>),
+    /// A session task lists the path.
+    Checking(oneshot::Receiver<Result<(), Error>>),
     Waiting(Waiting),
-    /// Another task of this process has the lock, and the caller asked not to wait.
-    Busy,
     Answered,
 }
 
@@ -44,9 +42,9 @@ impl Contending {
         queued.set(false);
         let acquiring = request.counted.acquiring();
         let began = BootInstant::now();
-        let checks = request.check_first && request.companion.is_none() && !queue.is_kept();
-        let stage = match checks {
-            true if queue.is_busy() => Stage::Busy,
+        let asks = request.check_first && request.companion.is_none();
+        // The queue refuses at once if a task of this session has the lock, and a node that is kept needs no listing.
+        let stage = match asks && !queue.is_busy() && !queue.is_kept() {
             true => Stage::Checking(spawn_check(queue.clone(), request.clone())),
             false => Stage::Waiting(queue.join(request.clone(), &queued, began)),
         };
@@ -87,17 +85,13 @@ impl Contending {
         loop {
             match &mut self.stage {
                 Stage::Checking(checked) => {
-                    let is_busy = checked.await.map_err(|_| shut_down())??;
-                    if is_busy {
-                        return Ok(None);
-                    }
+                    checked.await.map_err(|_| shut_down())??;
                     let waiting = self.queue.join(self.request.clone(), &self.queued, self.began);
                     self.stage = Stage::Waiting(waiting);
                 }
                 Stage::Waiting(waiting) => {
                     return waiting.answer().await.unwrap_or_else(|| Err(shut_down()));
                 }
-                Stage::Busy => return Ok(None),
                 Stage::Answered => return Err(shut_down()),
             }
         }
@@ -147,7 +141,7 @@ impl Waiting {
     pub(super) fn withdraw(mut self) -> Option<OwnedHold> {
         self.queue.withdraw(self.ticket);
         self.answer.close();
-        self.answer.try_recv().ok()?.ok()?
+        self.answer.try_recv().ok()?.ok()
     }
 }
 
@@ -159,27 +153,26 @@ impl Drop for Waiting {
     }
 }
 
-/// Lists the path in a session task and reports whether the lock is busy, so that a failing `try_acquire` creates no node.
+/// Lists the path in a session task, so that a try of a busy lock creates no node.
 fn spawn_check(
     queue: Arc<QueueDriver>,
     request: Arc<Request>,
-) -> oneshot::Receiver<Result<bool, Error>> {
+) -> oneshot::Receiver<Result<(), Error>> {
     let (tx, rx) = oneshot::channel();
     let connection = queue.connection().clone();
     connection.spawn(async move {
-        let is_busy = match check(&queue, &request).await {
-            Ok(is_busy) => Ok(is_busy),
+        let checked = match check(&queue, &request).await {
             Err(EntryAborted::Failed(error)) => Err(error),
-            // The create reports the error.
-            Err(_) => Ok(false),
+            // The create reports any other error.
+            Ok(()) | Err(_) => Ok(()),
         };
-        let _ = tx.send(is_busy); // the caller may have left
+        let _ = tx.send(checked); // the caller may have left
     });
     rx
 }
 
-/// Returns true if a listing shows a contender that keeps the request out.
-async fn check(queue: &QueueDriver, request: &Request) -> Result<bool, EntryAborted> {
+/// Fails if a listing shows a contender that keeps the request out.
+async fn check(queue: &QueueDriver, request: &Request) -> Result<(), EntryAborted> {
     let nodes =
         queue.current_nodes.wait().await.map_err(|none| match request.no_session(none) {
             EntryAborted::Retry(_) => {
@@ -197,13 +190,17 @@ async fn check(queue: &QueueDriver, request: &Request) -> Result<bool, EntryAbor
         () = nodes.session.ended().cancelled() => None,
         listing = list(&nodes, request, callers, true) => listing?,
     };
-    let Some(listing) = listing else { return Ok(false) };
+    let Some(listing) = listing else { return Ok(()) };
     let path_nodes = nodes.at(&request.path, &request.family);
     match path_nodes.family.other_recipe(&listing.children) {
         Some(child) => Err(EntryAborted::Failed(request.mixed(child))),
-        // A contender that only keeps its node gives it up when it sees ours.
-        None => Ok(path_nodes.is_busy(&listing, request.is_shared())
+        None if path_nodes.is_busy(&listing, request.is_shared())
             && !is_leaving
-            && !path_nodes.may_be_kept(&listing)),
+            // A contender that only keeps its node gives it up when it sees ours.
+            && !path_nodes.may_be_kept(&listing) =>
+        {
+            Err(EntryAborted::Failed(Error::busy(&request.path)))
+        }
+        None => Ok(()),
     }
 }

@@ -358,9 +358,7 @@ impl QueueDriver {
                     refuse(callers, |request| request.session_error(Error::closed()));
                 }
                 Action::Refuse(callers, Refusal::Busy) => {
-                    for caller in callers {
-                        let _ = caller.reply.send(Ok(None));
-                    }
+                    refuse(callers, |request| Error::busy(&request.path));
                 }
                 Action::StopEntry => self.abandoned.notify_waiters(),
                 Action::AwaitNews { watch, end } => {
@@ -400,7 +398,7 @@ impl QueueDriver {
         let PendingHold { caller, term, number, znode, path_nodes } = pending;
         let hold =
             self.start_hold(number, znode, &path_nodes, &caller.request, caller.requester, term);
-        caller.reply.send(Ok(Some(hold))).err()?.ok()?
+        caller.reply.send(Ok(hold)).err()?.ok()
     }
 
     /// Makes and registers a hold. Runs outside the lock, because it counts the hold.

@@ -78,7 +78,7 @@ impl Entry {
             let mut attempt = Attempt::default();
             let Err(aborted) = attempt.run(&queue, source).await else { break };
             match aborted {
-                EntryAborted::Abandoned | EntryAborted::Busy => {}
+                EntryAborted::Abandoned => {}
                 EntryAborted::Failed(error) => {
                     if let Some(request) = attempt.request {
                         queue.fail(&request, &error);

@@ -37,8 +37,8 @@ use crate::{
     random,
 };
 
-/// The answer to a caller. `None`: another contender is first, and the caller asked not to wait.
-pub(crate) type Answer = Result<Option<OwnedHold>, Error>;
+/// The answer to a caller. [`Busy`](ErrorKind::Busy) if another contender is first, and the caller asked not to wait.
+pub(crate) type Answer = Result<OwnedHold, Error>;
 
 /// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -90,8 +90,8 @@ impl Limit {
     }
 }
 
-/// The answer to a caller. `None`: there are too few permits, and the caller asked not to wait.
-type Answer = Result<Option<Vec<OwnedHold>>, Error>;
+/// The answer to a caller. [`Busy`](crate::ErrorKind::Busy) if there are too few permits, and the caller asked not to wait.
+type Answer = Result<Vec<OwnedHold>, Error>;
 
 /// A caller's wait for permits. Dropping it withdraws.
 #[derive(Debug)]
@@ -173,9 +173,8 @@ impl PermitTask {
                 attempt = self.attempt(&mut limit) => attempt,
             };
             let answer = match attempt {
-                Ok(holds) => Ok(Some(holds)),
+                Ok(holds) => Ok(holds),
                 Err(EntryAborted::Abandoned) => return,
-                Err(EntryAborted::Busy) => Ok(None),
                 Err(EntryAborted::Failed(error)) => Err(error),
                 Err(EntryAborted::Retry(cause)) => {
                     if since.elapsed() > connection.settings.session_timeout {
@@ -210,7 +209,7 @@ impl PermitTask {
         let mut waiting =
             self.mutex.join(self.mutex_request.clone(), &self.behind, BootInstant::now());
         let mutex = match waiting.answer().await {
-            Some(answer) => answer.map_err(EntryAborted::Failed)?.ok_or(EntryAborted::Busy)?,
+            Some(answer) => answer.map_err(EntryAborted::Failed)?,
             None => return Err(EntryAborted::Abandoned),
         };
         // The wait for the mutex says nothing of permits.
@@ -308,7 +307,7 @@ impl Entering<'_> {
             } else if let Count::Of(count) = children {
                 full.set(true);
                 if request.waiter.no_wait {
-                    return Err(EntryAborted::Busy);
+                    return Err(EntryAborted::Failed(Error::busy(&request.path)));
                 }
                 limit.check(&request.path, self.created.len()).map_err(EntryAborted::Failed)?;
                 if let Some(watch) = watch.take() {

@@ -128,8 +128,6 @@ impl Request {
 pub(super) enum EntryAborted {
     /// No caller waits any longer.
     Abandoned,
-    /// Another contender is first, and the caller asked not to wait.
-    Busy,
     /// The znode was deleted, the session ended, or a request was not answered: the entry can be retried.
     Retry(Option<ClientError>),
     Failed(Error),

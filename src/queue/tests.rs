@@ -52,8 +52,6 @@ const CHANGES: usize = 3;
 /// Longer than a test takes, because the clock is the real one.
 const TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-const NO_SERVER: &str = "no server says that another contender is first";
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
     Create,
@@ -117,7 +115,7 @@ fn poll_once<T>(future: impl Future<Output = T>) -> Poll<T> {
 fn answer_of(waiting: &mut Waiting) -> Option<OwnedHold> {
     match poll_once(waiting.answer()) {
         Poll::Pending => None,
-        Poll::Ready(Some(Ok(hold))) => Some(hold.expect(NO_SERVER)),
+        Poll::Ready(Some(Ok(hold))) => Some(hold),
         Poll::Ready(other) => panic!("a caller is answered {other:?}"),
     }
 }
@@ -371,7 +369,7 @@ fn no_fenced_write_is_sent_after_one_of_the_next_hold() {
         let writing = spawn(move || write(&state, 1));
         let next = spawn(move || {
             let hold = match shuttle::future::block_on(waiting.answer()) {
-                Some(Ok(hold)) => hold.expect(NO_SERVER),
+                Some(Ok(hold)) => hold,
                 other => panic!("the next caller is answered {other:?}"),
             };
             write(hold.state(), 2)

@@ -5,14 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
-use super::shared::attempt::Attempt;
 use super::shared::guards::Guards;
 use super::shared::hold::Hold;
 use super::shared::lock::Lock;
 use super::shared::recipe::Patience;
-use crate::clock::BootInstant;
 use crate::curator::Curator;
 use crate::error::Error;
 
@@ -89,24 +87,6 @@ impl InterProcessMultiLock {
         Self { members: members.into(), path }
     }
 
-    /// Waits until all members are held.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future, at any point, releases the members that were acquired, the last first, and gives up the place in the
-    /// queue of the next one.
-    ///
-    /// # Errors
-    ///
-    /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire), as soon as a member fails;
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if one was lost before all were acquired. [`Error::path`] is that of the
-    /// member. The members that were acquired have been released, as far as that could be confirmed.
-    pub async fn acquire(&self) -> Result<Guards, Error> {
-        let acquired = self.acquire_with(Patience::Forever).await?;
-        // The conversion is for the type alone: members that wait without a limit are never busy.
-        acquired.ok_or_else(|| Error::unavailable(&self.path, None))
-    }
-
     /// Acquires all members, runs `body` with a [`Hold`] of each, in their order, and releases: see
     /// [`InterProcessMutex::run`](crate::InterProcessMutex::run).
     ///
@@ -144,37 +124,110 @@ impl InterProcessMultiLock {
         self.acquire().await?.with(body).await
     }
 
-    /// Takes all members if they are free. It waits for answers, never for another holder.
+    /// Runs `body` with all members if they are free: see [`run`](Self::run). Otherwise the body is not called, and the error is
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) with the path of the member that is busy.
+    ///
+    /// If the body itself tries a lock and returns its error, a busy error can be of that lock: compare [`Error::path`].
     ///
     /// # Cancel safety
     ///
-    /// As for [`acquire`](Self::acquire).
+    /// Dropping the future drops the body and releases.
     ///
     /// # Errors
     ///
-    /// As for [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self) -> Result<Attempt<Guards>, Error> {
-        self.acquire_with(Patience::NoWait).await.map(Attempt::of)
-    }
-
-    /// Waits until all members are held, at most for `limit` in all. Returns [`Attempt::Busy`] if another contender has one of
-    /// them when the time is up. The members that were acquired are then released in the background. A limit of zero is
-    /// [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`acquire`](Self::acquire).
-    ///
-    /// # Errors
-    ///
-    /// As for [`acquire`](Self::acquire); [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the time is up before
-    /// any server said whether the next member is held.
+    /// As for [`run`](Self::run) and [`try_acquire`](Self::try_acquire).
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
-    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Attempt<Guards>, Error> {
-        self.acquire_with(Patience::within(limit)).await.map(Attempt::of)
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn try_run<T, E, Fut>(&self, body: impl FnOnce(Vec<Hold>) -> Fut) -> Result<T, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.try_acquire().await?.run(body).await
+    }
+
+    /// Runs `body` with all members: see [`run`](Self::run). Waits for them at most for `limit` in all, which does not bound the
+    /// body. A limit of zero is [`try_run`](Self::try_run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run) and [`acquire_timeout`](Self::acquire_timeout).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn run_timeout<T, E, Fut>(
+        &self,
+        limit: Duration,
+        body: impl FnOnce(Vec<Hold>) -> Fut,
+    ) -> Result<T, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.acquire_timeout(limit).await?.run(body).await
+    }
+
+    /// Waits until all members are held.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future, at any point, releases the members that were acquired, the last first, and gives up the place in the
+    /// queue of the next one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire), as soon as a member fails;
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if one was lost before all were acquired. [`Error::path`] is that of the
+    /// member. The members that were acquired have been released, as far as that could be confirmed.
+    pub async fn acquire(&self) -> Result<Guards, Error> {
+        self.acquire_with(Patience::Forever).await
+    }
+
+    /// Acquires all members if they are free. The future waits for the servers' answers, never for another holder.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) at the first member that another contender has, with its path; as for
+    /// [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn try_acquire(&self) -> Result<Guards, Error> {
+        self.acquire_with(Patience::NoWait).await
+    }
+
+    /// Waits until all members are held, at most for `limit` in all. When the time is up, the members that were acquired are
+    /// released in the background. A limit of zero is [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy), with the path of the next member, if another contender has it when the time
+    /// is up; [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the time is up before any server said whether the
+    /// next member is held; as for [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guards, Error> {
+        self.acquire_with(Patience::within(limit)).await
     }
 
     /// Returns a lock of the members in the order of their paths. Two multi-locks that are sorted cannot deadlock, whatever
@@ -190,31 +243,30 @@ impl InterProcessMultiLock {
         &self.path
     }
 
-    async fn acquire_with(&self, patience: Patience) -> Result<Option<Guards>, Error> {
-        let began = BootInstant::now();
+    async fn acquire_with(&self, patience: Patience) -> Result<Guards, Error> {
         let mut guards = Guards::default();
         for (position, member) in self.members.iter().enumerate() {
-            let attempted = tokio::select! {
+            let acquired = tokio::select! {
                 biased;
                 lost = guards.lost_as_error() => Err(lost),
-                attempted = attempt(&**member, patience, began) => {
-                    attempted.map_err(|error| self.member_error(position, error))
+                acquired = member.acquire_with(patience) => {
+                    acquired.map_err(|error| self.member_error(position, error))
                 }
             };
-            match attempted {
-                Ok(Attempt::Acquired(guard)) => guards.push(guard),
-                failed => {
-                    roll_back(guards, time_left(patience, began)).await;
-                    return failed.map(|_| None);
+            match acquired {
+                Ok(guard) => guards.push(guard),
+                Err(error) => {
+                    roll_back(guards, patience).await;
+                    return Err(error);
                 }
             }
         }
         // A member may have been lost while the last one was acquired.
         let lost = guards.iter().find_map(|guard| Some(Error::lost(guard.path(), guard.loss()?)));
         match lost {
-            None => Ok(Some(guards)),
+            None => Ok(guards),
             Some(error) => {
-                roll_back(guards, time_left(patience, began)).await;
+                roll_back(guards, patience).await;
                 Err(error)
             }
         }
@@ -232,38 +284,13 @@ impl InterProcessMultiLock {
     }
 }
 
-/// Acquires a member within what is left of the caller's time.
-async fn attempt(
-    member: &dyn Lock,
-    patience: Patience,
-    began: BootInstant,
-) -> Result<Attempt, Error> {
-    match patience {
-        Patience::NoWait => member.try_acquire().await,
-        Patience::For(limit) => match limit.saturating_sub(began.elapsed()) {
-            // A member would take a limit of zero for a try, which has no time limit.
-            Duration::ZERO => Err(Error::unavailable(member.path(), Some(limit))),
-            left => member.acquire_timeout(left).await,
-        },
-        Patience::Forever => member.acquire().await.map(Attempt::Acquired),
-    }
-}
-
-/// The rest of the caller's time limit, if there is one.
-fn time_left(patience: Patience, began: BootInstant) -> Option<Duration> {
-    match patience {
-        Patience::For(limit) => Some(limit.saturating_sub(began.elapsed())),
-        Patience::NoWait | Patience::Forever => None,
-    }
-}
-
-/// Releases the members that were acquired, at most for the time that is `left` to the caller. Releases that are dropped
-/// continue. An error is only logged, because the caller needs the reason for the rollback.
-async fn roll_back(guards: Guards, left: Option<Duration>) {
+/// Releases the members that were acquired, at most until the caller's deadline. Releases that are dropped continue. An error is
+/// only logged, because the caller needs the reason for the rollback.
+async fn roll_back(guards: Guards, patience: Patience) {
     let releasing = guards.release_now();
-    let released = match left {
-        Some(left) => timeout(left, releasing).await.ok().transpose(),
-        None => releasing.await.map(Some),
+    let released = match patience {
+        Patience::Until { deadline, .. } => timeout_at(deadline, releasing).await.ok().transpose(),
+        Patience::NoWait | Patience::Forever => releasing.await.map(Some),
     };
     if let Err(error) = released {
         tracing::warn!(%error, "not all members that were acquired were released");

@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use super::shared::attempt::Attempt;
 use super::shared::contender::Contender;
 use super::shared::hold::{Guard, Hold};
 use super::shared::lock::impl_lock;
@@ -94,27 +93,6 @@ impl Curator {
 }
 
 impl InterProcessMutex {
-    /// Waits until the lock is held.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future, at any point, gives up the place in the queue. The session deletes the node, and the next waiter
-    /// is served.
-    ///
-    /// # Errors
-    ///
-    /// Errors that waiting cannot resolve: [`InvalidInput`](crate::ErrorKind::InvalidInput) (an ACL),
-    /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied), [`Refused`](crate::ErrorKind::Refused),
-    /// [`UnusablePath`](crate::ErrorKind::UnusablePath), [`Closed`](crate::ErrorKind::Closed),
-    /// [`AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed),
-    /// [`LimitReached`](crate::ErrorKind::LimitReached); [`Unavailable`](crate::ErrorKind::Unavailable) when the retry
-    /// policy is used up; inside an [`Owner::scope`](crate::interop::Owner::scope) also
-    /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) and [`Lost`](crate::ErrorKind::Lost).
-    #[doc(alias = "lock")]
-    pub async fn acquire(&self) -> Result<Guard, Error> {
-        self.contender.acquire().await
-    }
-
     /// Acquires the lock, runs `body`, and releases. The body is dropped at its next `await` when the lock is lost.
     ///
     /// One `?` is enough, because the body's error type converts from [`Error`]. If `?` stands both inside the body and after
@@ -170,6 +148,93 @@ impl InterProcessMutex {
         self.acquire().await?.with(body).await
     }
 
+    /// Runs `body` under the lock if the lock is free: see [`run`](Self::run). Otherwise the body is not called, and the error is
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy). The future waits for the servers' answers, never for another holder.
+    ///
+    /// ```no_run
+    /// # use zookeeper_recipes::{Error, InterProcessMutex};
+    /// # async fn bill(token: i64) -> Result<u64, Error> { Ok(1) }
+    /// # async fn example(mutex: InterProcessMutex) -> Result<(), Error> {
+    /// match mutex.try_run(async |hold| bill(hold.fencing_token().value()).await).await {
+    ///     Ok(billed) => println!("{billed} orders"),
+    ///     Err(error) if error.is_busy() => println!("another process bills"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// If the body itself tries a lock and returns its error, a busy error can be of that lock. Compare [`Error::path`] with
+    /// [`path`](Self::path).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run) and [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn try_run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.try_acquire().await?.run(body).await
+    }
+
+    /// Runs `body` under the lock: see [`run`](Self::run). Waits for the lock at most for `limit`, which does not bound the body.
+    /// A limit of zero is [`try_run`](Self::try_run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run) and [`acquire_timeout`](Self::acquire_timeout).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn run_timeout<T, E, Fut>(
+        &self,
+        limit: Duration,
+        body: impl FnOnce(Hold) -> Fut,
+    ) -> Result<T, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.acquire_timeout(limit).await?.run(body).await
+    }
+
+    /// Waits until the lock is held.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future, at any point, gives up the place in the queue. The session deletes the node, and the next waiter
+    /// is served.
+    ///
+    /// # Errors
+    ///
+    /// Errors that waiting cannot resolve: [`InvalidInput`](crate::ErrorKind::InvalidInput) (an ACL),
+    /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied), [`Refused`](crate::ErrorKind::Refused),
+    /// [`UnusablePath`](crate::ErrorKind::UnusablePath), [`Closed`](crate::ErrorKind::Closed),
+    /// [`AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed),
+    /// [`LimitReached`](crate::ErrorKind::LimitReached); [`Unavailable`](crate::ErrorKind::Unavailable) when the retry
+    /// policy is used up; inside an [`Owner::scope`](crate::interop::Owner::scope) also
+    /// [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock) and [`Lost`](crate::ErrorKind::Lost).
+    #[doc(alias = "lock")]
+    pub async fn acquire(&self) -> Result<Guard, Error> {
+        self.acquire_with(Patience::Forever).await
+    }
+
     /// Acquires the lock if it is free. The future waits for the servers' answers, never for another holder.
     ///
     /// # Cancel safety
@@ -178,19 +243,18 @@ impl InterProcessMutex {
     ///
     /// # Errors
     ///
-    /// As for [`acquire`](Self::acquire).
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) if another contender has the lock; as for [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
     #[doc(alias = "try_lock")]
-    pub async fn try_acquire(&self) -> Result<Attempt, Error> {
-        self.attempt(Patience::NoWait).await.map(Attempt::of)
+    pub async fn try_acquire(&self) -> Result<Guard, Error> {
+        self.acquire_with(Patience::NoWait).await
     }
 
-    /// Waits until the lock is held, at most for `limit`. Returns [`Attempt::Busy`] if another contender has the lock when the
-    /// time is up. The limit covers everything: a server that does not answer, retries, a lost session. A limit of zero is
-    /// [`try_acquire`](Self::try_acquire).
+    /// Waits until the lock is held, at most for `limit`. The limit covers everything: a server that does not answer, retries, a
+    /// lost session. A limit of zero is [`try_acquire`](Self::try_acquire).
     ///
     /// # Cancel safety
     ///
@@ -198,18 +262,19 @@ impl InterProcessMutex {
     ///
     /// # Errors
     ///
-    /// As for [`acquire`](Self::acquire); [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the time is up before any
-    /// server said whether the lock is held.
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) if another contender has the lock when the time is up;
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the time is up before any server said whether the lock is
+    /// held; as for [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
-    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Attempt, Error> {
-        self.attempt(Patience::within(limit)).await.map(Attempt::of)
+    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, Error> {
+        self.acquire_with(Patience::within(limit)).await
     }
 
-    async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
-        self.contender.attempt(patience).await
+    async fn acquire_with(&self, patience: Patience) -> Result<Guard, Error> {
+        self.contender.acquire(patience).await
     }
 
     /// Lists the processes in which a task holds or waits, the holder first, and after this session's node its tasks that wait

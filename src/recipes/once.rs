@@ -21,9 +21,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures_util::FutureExt;
 use futures_util::future::{join_all, try_join_all};
 
-use super::shared::attempt::Attempt;
 use super::shared::contender::Contender;
 use super::shared::hold::{Guard, Hold, race_loss};
 use super::shared::participants::Participant;
@@ -149,15 +149,10 @@ impl InterProcessOnce {
         E: From<Error>,
         Fut: Future<Output = Result<T, E>>,
     {
-        // If the key is recorded, this process creates no node.
-        if let Some(done) = self.done().await? {
-            return Ok(done.into_outcome());
-        }
-        let guard = self.contender.acquire().await?;
-        self.run_under(guard, body).await
+        self.run_with(Patience::Forever, body).await
     }
 
-    /// Runs `body`, unless the key is recorded or another process is running it: then [`Attempt::Busy`].
+    /// Runs `body`, unless the key is recorded or another process is running it.
     ///
     /// # Cancel safety
     ///
@@ -165,7 +160,8 @@ impl InterProcessOnce {
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run).
+    /// [`ErrorKind::Busy`] if another process is running the key; as for [`run`](Self::run). If the body itself tries a lock and
+    /// returns its error, a busy error can be of that lock: compare [`Error::path`] with [`path`](Self::path).
     ///
     /// # Panics
     ///
@@ -174,18 +170,40 @@ impl InterProcessOnce {
     pub async fn try_run<T, E, Fut>(
         &self,
         body: impl FnOnce(Hold) -> Fut,
-    ) -> Result<Attempt<OnceOutcome<T>>, E>
+    ) -> Result<OnceOutcome<T>, E>
     where
         E: From<Error>,
         Fut: Future<Output = Result<T, E>>,
     {
-        if let Some(done) = self.done().await? {
-            return Ok(Attempt::Acquired(done.into_outcome()));
-        }
-        match self.contender.attempt(Patience::NoWait).await? {
-            None => Ok(Attempt::Busy),
-            Some(guard) => self.run_under(guard, body).await.map(Attempt::Acquired),
-        }
+        self.run_with(Patience::NoWait, body).await
+    }
+
+    /// Runs `body`, unless the key is recorded: see [`run`](Self::run). Waits for the servers and for another process that runs
+    /// the key at most for `limit`, which does not bound the body. A limit of zero is [`try_run`](Self::try_run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    ///
+    /// # Errors
+    ///
+    /// As for [`try_run`](Self::try_run); [`ErrorKind::Unavailable`] if the time is up before any server said whether another
+    /// process is running the key.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn run_timeout<T, E, Fut>(
+        &self,
+        limit: Duration,
+        body: impl FnOnce(Hold) -> Fut,
+    ) -> Result<OnceOutcome<T>, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.run_with(Patience::within(limit), body).await
     }
 
     /// Lists the process that runs the key and the ones that wait, as for
@@ -224,21 +242,36 @@ impl InterProcessOnce {
     }
 
     #[allow(clippy::future_not_send)] // it is, if the body is
-    async fn run_under<T, E, Fut>(
+    async fn run_with<T, E, Fut>(
         &self,
-        guard: Guard,
+        patience: Patience,
         body: impl FnOnce(Hold) -> Fut,
     ) -> Result<OnceOutcome<T>, E>
     where
         E: From<Error>,
         Fut: Future<Output = Result<T, E>>,
     {
-        if let Some(done) = self.done_before(&guard).await? {
-            release(guard).await;
+        let recipe = &self.contender.recipe;
+        // If the key is recorded, this process creates no node.
+        if let Some(done) = recipe.in_time(patience, || false, self.done()).await? {
             return Ok(done.into_outcome());
         }
-        // A job whose record may not be created must not run.
-        self.make_parent(&guard).await?;
+        let acquired = self.contender.acquire(patience).await;
+        let guard = acquired.map_err(|error| if error.is_busy() { self.busy() } else { error })?;
+        let prepared = async {
+            let done = self.done_before(&guard).await?;
+            if done.is_none() {
+                // A job whose record may not be created must not run.
+                self.make_parent(&guard).await?;
+            }
+            Ok(done)
+        };
+        if let Some(done) = recipe.in_time(patience, || false, prepared).await? {
+            // A release that is dropped continues.
+            let released = release(guard).map(Ok);
+            let _ = recipe.in_time(patience, || false, released).await;
+            return Ok(done.into_outcome());
+        }
         let lost = async { Error::lost(self.path(), guard.lost().await) };
         let ended = race_loss(lost, body(guard.view())).await?;
         let value = match ended {
@@ -275,6 +308,10 @@ impl InterProcessOnce {
                 Ok(theirs.into_outcome())
             }
         }
+    }
+
+    fn busy(&self) -> Error {
+        Error::busy(format_args!("the key {} of {}", self.key, self.path)).at(&self.path)
     }
 
     /// The record of the key, if there is one.
@@ -371,7 +408,8 @@ impl InterProcessOnce {
         };
         let contender =
             Contender::new(recipe, Family::Exclusive(ContenderFilter::Curator), Kind::Lock);
-        let Some(guard) = contender.attempt(Patience::NoWait).await? else { return Ok(()) };
+        // Busy: another process cleans up.
+        let guard = contender.acquire(Patience::NoWait).await?;
         let session = guard.state().session();
         let listed = session.request(|client| client.list(done.as_str())).await;
         let children =

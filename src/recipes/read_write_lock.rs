@@ -6,7 +6,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::shared::attempt::Attempt;
 use super::shared::contender::Contender;
 use super::shared::hold::{Guard, Hold};
 use super::shared::lock::{Lock, impl_lock};
@@ -84,7 +83,7 @@ impl InterProcessReadWriteLock {
     /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     #[doc(alias = "readLock")]
     pub async fn read(&self) -> Result<Guard, Error> {
-        self.read.acquire().await
+        self.read.acquire(Patience::Forever).await
     }
 
     /// Waits until the write lock is held.
@@ -98,9 +97,7 @@ impl InterProcessReadWriteLock {
     /// As for [`read`](Self::read).
     #[doc(alias = "writeLock")]
     pub async fn write(&self) -> Result<WriteGuard, Error> {
-        let owner_entry = self.write.owner_entry();
-        let guard = self.write.acquire().await?;
-        Ok(WriteGuard { guard, reader: self.read.clone(), owner_entry })
+        self.write_with(Patience::Forever).await
     }
 
     /// Acquires the read lock if no writer holds or waits. The future waits for the servers' answers, never for a holder.
@@ -111,13 +108,13 @@ impl InterProcessReadWriteLock {
     ///
     /// # Errors
     ///
-    /// As for [`read`](Self::read).
+    /// As for [`InterProcessMutex::try_acquire`](crate::InterProcessMutex::try_acquire).
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
-    pub async fn try_read(&self) -> Result<Attempt, Error> {
-        self.attempt_read(Patience::NoWait).await
+    pub async fn try_read(&self) -> Result<Guard, Error> {
+        self.read.acquire(Patience::NoWait).await
     }
 
     /// Acquires the write lock if no other contender holds. The future waits for the servers' answers, never for a holder.
@@ -128,13 +125,13 @@ impl InterProcessReadWriteLock {
     ///
     /// # Errors
     ///
-    /// As for [`read`](Self::read).
+    /// As for [`InterProcessMutex::try_acquire`](crate::InterProcessMutex::try_acquire).
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
-    pub async fn try_write(&self) -> Result<Attempt<WriteGuard>, Error> {
-        self.attempt_write(Patience::NoWait).await
+    pub async fn try_write(&self) -> Result<WriteGuard, Error> {
+        self.write_with(Patience::NoWait).await
     }
 
     /// Waits until the read lock is held, at most for `limit`: see
@@ -151,8 +148,8 @@ impl InterProcessReadWriteLock {
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
-    pub async fn read_timeout(&self, limit: Duration) -> Result<Attempt, Error> {
-        self.attempt_read(Patience::within(limit)).await
+    pub async fn read_timeout(&self, limit: Duration) -> Result<Guard, Error> {
+        self.read.acquire(Patience::within(limit)).await
     }
 
     /// Waits until the write lock is held, at most for `limit`: see
@@ -169,21 +166,17 @@ impl InterProcessReadWriteLock {
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
-    pub async fn write_timeout(&self, limit: Duration) -> Result<Attempt<WriteGuard>, Error> {
-        self.attempt_write(Patience::within(limit)).await
+    pub async fn write_timeout(&self, limit: Duration) -> Result<WriteGuard, Error> {
+        self.write_with(Patience::within(limit)).await
     }
 
-    async fn attempt_read(&self, patience: Patience) -> Result<Attempt, Error> {
-        self.read.attempt(patience).await.map(Attempt::of)
-    }
-
-    async fn attempt_write(&self, patience: Patience) -> Result<Attempt<WriteGuard>, Error> {
+    async fn write_with(&self, patience: Patience) -> Result<WriteGuard, Error> {
         let owner_entry = self.write.owner_entry();
-        let Some(guard) = self.write.attempt(patience).await? else { return Ok(Attempt::Busy) };
-        Ok(Attempt::Acquired(WriteGuard { guard, reader: self.read.clone(), owner_entry }))
+        let guard = self.write.acquire(patience).await?;
+        Ok(WriteGuard { guard, reader: self.read.clone(), owner_entry })
     }
 
-    /// Returns the read lock as a trait object: for a multi-lock, or for [`run`](#method.run).
+    /// Returns the read lock as a trait object: for a multi-lock, or for [`run`](trait.Lock.html#method.run) and the like.
     ///
     /// ```no_run
     /// # use zookeeper_recipes::{Error, InterProcessReadWriteLock};
@@ -195,7 +188,7 @@ impl InterProcessReadWriteLock {
         Half { contender: self.read.clone() }.into()
     }
 
-    /// Returns the write lock as a trait object.
+    /// Returns the write lock as a trait object: see [`read_half`](Self::read_half).
     pub fn write_half(&self) -> Arc<dyn Lock> {
         Half { contender: self.write.clone() }.into()
     }
@@ -235,21 +228,8 @@ impl Half {
         self.contender.recipe.path.as_str()
     }
 
-    async fn acquire(&self) -> Result<Guard, Error> {
-        self.contender.acquire().await
-    }
-
-    async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
-        self.contender.attempt(patience).await
-    }
-}
-
-impl From<Attempt<WriteGuard>> for Attempt {
-    fn from(attempt: Attempt<WriteGuard>) -> Self {
-        match attempt {
-            Attempt::Acquired(guard) => Self::Acquired(guard.into()),
-            Attempt::Busy => Self::Busy,
-        }
+    async fn acquire_with(&self, patience: Patience) -> Result<Guard, Error> {
+        self.contender.acquire(patience).await
     }
 }
 

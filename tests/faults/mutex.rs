@@ -2,8 +2,7 @@
 
 use tokio::task::JoinHandle;
 use zookeeper_recipes::interop::Owner;
-use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, InterProcessMutex};
-use zookeeper_recipes_dev::acquired;
+use zookeeper_recipes::{Error, ErrorKind, Guard, InterProcessMutex};
 
 use crate::product::{SOON, Told, meanwhile, products};
 use crate::support::fixture::FaultFixture;
@@ -11,8 +10,8 @@ use crate::support::fixture::FaultFixture;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// As Curator's, whichever of the two comes first.
-fn told(outcome: Result<Attempt, Error>) -> Told {
-    outcome.ok().and_then(acquired).map_or(Told::Nothing, Told::Holds)
+fn told(outcome: Result<Guard, Error>) -> Told {
+    outcome.map_or(Told::Nothing, Told::Holds)
 }
 
 /// Handed over by one of ours.
@@ -21,7 +20,7 @@ async fn next(mutex: InterProcessMutex) -> Told {
 }
 
 async fn acquire(mutex: InterProcessMutex) -> Told {
-    told(mutex.acquire().await.map(Attempt::Acquired))
+    told(mutex.acquire().await)
 }
 
 /// With the lock path in place.
@@ -114,7 +113,7 @@ products! { product:
             let inner = mutex.acquire().await?;
             assert_eq!(outer.node(), inner.node());
             drop(outer);
-            Ok(Attempt::Acquired(inner))
+            Ok(inner)
         };
         told(Owner::new().scope(nested).await)
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::task::JoinHandle;
-use zookeeper_recipes::{Attempt, Error, ErrorKind, InterProcessOnce, OnceOutcome};
+use zookeeper_recipes::{Error, ErrorKind, InterProcessOnce, OnceOutcome};
 
 use crate::product::{SOON, Told, products};
 use crate::support::fixture::FaultFixture;
@@ -29,7 +29,7 @@ impl Job {
 
     async fn run(self) -> Told {
         let body = async |_| Ok::<_, Error>(self.1.fetch_add(1, Ordering::Relaxed));
-        self.told(self.0.run(body).await.map(Attempt::Acquired))
+        self.told(self.0.run(body).await)
     }
 
     async fn try_run(self) -> Told {
@@ -37,13 +37,18 @@ impl Job {
         self.told(self.0.try_run(body).await)
     }
 
-    fn told(&self, ran: Result<Attempt<OnceOutcome<usize>>, Error>) -> Told {
+    async fn run_timeout(self) -> Told {
+        let body = async |_| Ok::<_, Error>(self.1.fetch_add(1, Ordering::Relaxed));
+        self.told(self.0.run_timeout(SOON, body).await)
+    }
+
+    fn told(&self, ran: Result<OnceOutcome<usize>, Error>) -> Told {
         let bodies = self.1.load(Ordering::Relaxed);
         assert!(bodies <= 1, "the body ran {bodies} times");
         match ran {
-            Ok(Attempt::Acquired(OnceOutcome::Ran(_))) => assert_eq!(bodies, 1),
-            Ok(Attempt::Acquired(OnceOutcome::AlreadyDone { .. })) => assert_eq!(bodies, 0),
-            Ok(Attempt::Busy) => return Told::Nothing,
+            Ok(OnceOutcome::Ran(_)) => assert_eq!(bodies, 1),
+            Ok(OnceOutcome::AlreadyDone { .. }) => assert_eq!(bodies, 0),
+            Err(error) if error.is_busy() => return Told::Nothing,
             Err(error) => {
                 let kinds = [ErrorKind::Lost, ErrorKind::OutcomeUnknown, ErrorKind::Unavailable];
                 assert!(kinds.contains(&error.kind()), "{error:?}");
@@ -77,6 +82,7 @@ async fn behind(fixture: &FaultFixture, comes_to: Result<(), Failed>) -> (Job, J
 products! { product:
     run_of_a_key: new, Job::run;
     try_run_of_a_key: new, Job::try_run;
+    run_timeout_of_a_key: new, Job::run_timeout;
     run_of_a_key_that_was_done: async |fixture: &FaultFixture| {
         let (ours, rival) = fixture.jobs();
         rival.run(async |_| Ok::<_, Error>(())).await.map(drop).unwrap();
@@ -86,5 +92,8 @@ products! { product:
     run_behind_one_that_fails: async |fixture: &FaultFixture| behind(fixture, Err(Failed)).await, async |(job, _)| job.run().await;
     try_run_behind_one_that_succeeds: async |fixture: &FaultFixture| behind(fixture, Ok(())).await, async |(job, _)| {
         job.try_run().await
+    };
+    run_timeout_behind_one_that_fails: async |fixture: &FaultFixture| behind(fixture, Err(Failed)).await, async |(job, _)| {
+        job.run_timeout().await
     };
 }

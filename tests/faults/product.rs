@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use zookeeper_recipes::session::ConnectionState;
-use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, Hold, Participant, Released};
+use zookeeper_recipes::{Error, ErrorKind, Guard, Hold, Participant, Released};
 use zookeeper_recipes_dev::{Cut, Direction, Operation, Testbed, eventually, is_real, within};
 
 use crate::support::case::{Case, Fault, Place, places};
@@ -65,8 +65,8 @@ impl Told {
     }
 
     /// What another client holds may be unknown, and is not acquired.
-    pub(crate) fn busy<T: Debug>(acquired: Result<Attempt<T>, Error>) -> Self {
-        assert!(!matches!(acquired, Ok(Attempt::Acquired(_))), "more hold than may: {acquired:?}");
+    pub(crate) fn busy<T: Debug>(acquired: Result<T, Error>) -> Self {
+        assert!(acquired.is_err(), "more hold than may: {acquired:?}");
         Self::Nothing
     }
 

@@ -1,19 +1,17 @@
 //! The semaphores, their leases and the request to give one back under faults.
 
 use zookeeper_recipes::interop::Revoker;
-use zookeeper_recipes::{Attempt, Error, ErrorKind, Guard, Guards, InterProcessSemaphoreV2};
-use zookeeper_recipes_dev::acquired;
+use zookeeper_recipes::{Error, ErrorKind, Guard, Guards, InterProcessSemaphoreV2};
 
 use crate::product::{SOON, Told, meanwhile, products};
 use crate::support::fixture::FaultFixture;
 
-fn told(asked: Result<Attempt<Guards>, Error>) -> Told {
-    let leases = asked.ok().and_then(acquired);
-    leases.map_or(Told::Nothing, |leases| Told::Leases(leases.into_iter().collect()))
+fn told(asked: Result<Guards, Error>) -> Told {
+    asked.map_or(Told::Nothing, |leases| Told::Leases(leases.into_iter().collect()))
 }
 
 async fn acquire(semaphore: InterProcessSemaphoreV2, count: usize) -> Told {
-    told(semaphore.acquire_many(count).await.map(Attempt::Acquired))
+    told(semaphore.acquire_many(count).await)
 }
 
 /// With both folders in place.

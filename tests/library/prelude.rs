@@ -13,7 +13,7 @@ pub(crate) use zookeeper_recipes::leader::{LeaderLatch, LeaderObserver, LeaderRu
 pub(crate) use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
 pub(crate) use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
 pub(crate) use zookeeper_recipes::{
-    Attempt, Curator, CuratorBuilder, Error, ErrorKind, Guard, Guards, Hold, InterProcessMultiLock,
+    Curator, CuratorBuilder, Error, ErrorKind, Guard, Guards, Hold, InterProcessMultiLock,
     InterProcessMutex, InterProcessSemaphoreV2, Lock, Loss, Participant, Released,
 };
 pub(crate) use zookeeper_recipes_dev::{

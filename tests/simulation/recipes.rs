@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 use zookeeper_recipes::interop::{ContenderFilter, Owner, Revoker, SharedCount};
 use zookeeper_recipes::leader::LeaderObserver;
 use zookeeper_recipes::{
-    Attempt, Hold, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    Hold, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreV2, OnceOutcome,
 };
 
@@ -105,11 +105,7 @@ impl SimulatedTask {
             let once = if self.rng.bool() {
                 self.awaited(job.run(body)).await
             } else {
-                match self.awaited(job.try_run(body)).await {
-                    Some(Ok(Attempt::Acquired(once))) => Some(Ok(once)),
-                    Some(Ok(Attempt::Busy)) | None => None,
-                    Some(Err(failed)) => Some(Err(failed)),
-                }
+                self.awaited(job.try_run(body)).await
             };
             if let Some(Ok(once)) = once {
                 self.run.judge.once(&record, &self.name, matches!(once, OnceOutcome::Ran(())));
@@ -125,7 +121,8 @@ impl SimulatedTask {
         let asked = self.asked;
         let inner = self.awaited(owner.scope(mutex.try_acquire())).await;
         self.asked = asked;
-        if let Some(Ok(Attempt::Busy)) = inner
+        if let Some(Err(error)) = &inner
+            && error.is_busy()
             && outer.is_held()
         {
             let failure = format!("hung: {} cannot re-enter {}", self.name, self.path);
@@ -193,9 +190,9 @@ impl SimulatedTask {
         let asked = match self.rng.u8(..4) {
             0 => self.awaited(lock.try_write()).await,
             1 => self.awaited(lock.write_timeout(limit)).await,
-            _ => self.awaited(lock.write()).await.map(|got| got.map(Attempt::Acquired)),
+            _ => self.awaited(lock.write()).await,
         };
-        if let Some(Ok(Attempt::Acquired(guard))) = asked {
+        if let Some(Ok(guard)) = asked {
             self.held(guard.into(), Access::Alone).await;
         }
     }
@@ -205,9 +202,9 @@ impl SimulatedTask {
         let asked = match self.rng.u8(..4) {
             0 => self.awaited(lock.try_read()).await,
             1 => self.awaited(lock.read_timeout(limit)).await,
-            _ => self.awaited(lock.read()).await.map(|got| got.map(Attempt::Acquired)),
+            _ => self.awaited(lock.read()).await,
         };
-        if let Some(Ok(Attempt::Acquired(guard))) = asked {
+        if let Some(Ok(guard)) = asked {
             self.held(guard, Access::Shared).await;
         }
     }
@@ -238,12 +235,9 @@ impl SimulatedTask {
             let asked = match self.rng.u8(..4) {
                 0 => self.awaited(lock.try_acquire_many(count)).await,
                 1 => self.awaited(lock.acquire_many_timeout(count, patience)).await,
-                _ => {
-                    let many = self.awaited(lock.acquire_many(count)).await;
-                    many.map(|got| got.map(Attempt::Acquired))
-                }
+                _ => self.awaited(lock.acquire_many(count)).await,
             };
-            if let Some(Ok(Attempt::Acquired(leases))) = asked {
+            if let Some(Ok(leases)) = asked {
                 self.held_all(leases, access).await;
             }
         }
@@ -263,9 +257,9 @@ impl SimulatedTask {
                     self.awaited(run).await;
                     continue;
                 }
-                _ => self.awaited(lock.acquire()).await.map(|got| got.map(Attempt::Acquired)),
+                _ => self.awaited(lock.acquire()).await,
             };
-            if let Some(Ok(Attempt::Acquired(guards))) = asked {
+            if let Some(Ok(guards)) = asked {
                 self.held_all(guards, Access::Alone).await;
             }
         }

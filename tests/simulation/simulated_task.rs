@@ -10,7 +10,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::simulation::{Ensemble, Process};
-use zookeeper_recipes::{Attempt, Curator, Error, Guard, Guards, Hold, Lock};
+use zookeeper_recipes::{Curator, Error, Guard, Guards, Hold, Lock};
 
 use crate::judge::{self, Access, Judge};
 use crate::plan::{Plan, Recipe};
@@ -158,9 +158,9 @@ impl SimulatedTask {
                 self.awaited(run).await;
                 return;
             }
-            _ => self.awaited(lock.acquire()).await.map(|got| got.map(Attempt::Acquired)),
+            _ => self.awaited(lock.acquire()).await,
         };
-        if let Some(Ok(Attempt::Acquired(guard))) = asked {
+        if let Some(Ok(guard)) = asked {
             self.held(guard, access).await;
         }
     }

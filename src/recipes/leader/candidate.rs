@@ -9,7 +9,7 @@ use crate::error::{Error, Released};
 use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
-use crate::queue::{Contending, OwnedHold, QueuedFlag, Request};
+use crate::queue::{OwnedHold, QueuedFlag, Request};
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::recipe::Recipe;
 
@@ -54,31 +54,19 @@ impl Candidate {
         lost: Option<OwnedHold>,
         close: &CancellationToken,
     ) -> Result<OwnedHold, Stopped> {
-        let mut contending = self.enter(lost);
-        loop {
-            let held = tokio::select! {
-                biased;
-                () = close.cancelled() => {
-                    let patience = self.recipe.curator.connection().settings.connection_timeout;
-                    return Err(Stopped::Closed(contending.withdraw(patience).await));
-                }
-                held = contending.answer() => held,
-            };
-            match held {
-                Ok(Some(hold)) => return Ok(hold),
-                // This arm is for the type alone: a request without a limit is never answered with "busy".
-                Ok(None) => contending = self.enter(None),
-                Err(error) => return Err(Stopped::Failed(error)),
-            }
-        }
-    }
-
-    fn enter(&self, lost: Option<OwnedHold>) -> Contending {
         let queues = self.recipe.curator.queues();
         let request = self.request.clone();
-        match lost {
+        let mut contending = match lost {
             None => queues.contend(request, QueuedFlag::UNREAD),
             Some(lost) => queues.contend_again(request, QueuedFlag::UNREAD, lost),
+        };
+        tokio::select! {
+            biased;
+            () = close.cancelled() => {
+                let patience = self.recipe.curator.connection().settings.connection_timeout;
+                Err(Stopped::Closed(contending.withdraw(patience).await))
+            }
+            held = contending.answer() => held.map_err(Stopped::Failed),
         }
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::permits::Permits;
-use super::shared::attempt::Attempt;
 use super::shared::guards::Guards;
 use super::shared::hold::{Guard, Hold};
 use super::shared::lock::impl_lock;
@@ -93,21 +92,6 @@ impl InterProcessSemaphoreV2 {
         Ok(Self { permits: Permits::new(recipe, Limit::live(limit.subscribe())) })
     }
 
-    /// Waits until a lease is held.
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
-    ///
-    /// # Errors
-    ///
-    /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
-    pub async fn acquire(&self) -> Result<Guard, Error> {
-        let acquired = self.attempt(Patience::Forever).await?;
-        // The conversion is for the type alone: a request without a limit is never answered with "busy".
-        acquired.ok_or_else(|| Error::unavailable(self.path(), None))
-    }
-
     /// Acquires a lease, runs `body`, and releases: see [`InterProcessMutex::run`](crate::InterProcessMutex::run).
     ///
     /// # Cancel safety
@@ -143,8 +127,69 @@ impl InterProcessSemaphoreV2 {
         self.acquire().await?.with(body).await
     }
 
-    /// Acquires a lease if one is free. Returns [`Attempt::Busy`] also while another caller is about to acquire it. The future
-    /// waits for the servers' answers, never for a holder.
+    /// Runs `body` with a lease if one is free: see [`InterProcessMutex::try_run`](crate::InterProcessMutex::try_run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run) and [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn try_run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.try_acquire().await?.run(body).await
+    }
+
+    /// Runs `body` with a lease, for which it waits at most for `limit`: see
+    /// [`InterProcessMutex::run_timeout`](crate::InterProcessMutex::run_timeout).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run) and [`acquire_timeout`](Self::acquire_timeout).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn run_timeout<T, E, Fut>(
+        &self,
+        limit: Duration,
+        body: impl FnOnce(Hold) -> Fut,
+    ) -> Result<T, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.acquire_timeout(limit).await?.run(body).await
+    }
+
+    /// Waits until a lease is held.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    ///
+    /// # Errors
+    ///
+    /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    pub async fn acquire(&self) -> Result<Guard, Error> {
+        self.acquire_with(Patience::Forever).await
+    }
+
+    /// Acquires a lease if one is free. The future waits for the servers' answers, never for a holder.
     ///
     /// # Cancel safety
     ///
@@ -152,13 +197,14 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// As for [`acquire`](Self::acquire).
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) if no lease is free, or if another caller is about to acquire one; as for
+    /// [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
-    pub async fn try_acquire(&self) -> Result<Attempt, Error> {
-        self.attempt(Patience::NoWait).await.map(Attempt::of)
+    pub async fn try_acquire(&self) -> Result<Guard, Error> {
+        self.acquire_with(Patience::NoWait).await
     }
 
     /// Waits until a lease is held, at most for `limit`: see
@@ -175,8 +221,8 @@ impl InterProcessSemaphoreV2 {
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
-    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Attempt, Error> {
-        self.attempt(Patience::within(limit)).await.map(Attempt::of)
+    pub async fn acquire_timeout(&self, limit: Duration) -> Result<Guard, Error> {
+        self.acquire_with(Patience::within(limit)).await
     }
 
     /// Waits until all of `count` leases are held.
@@ -190,7 +236,7 @@ impl InterProcessSemaphoreV2 {
     /// As for [`acquire`](Self::acquire); [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) at once for a count of zero,
     /// or above the limit.
     pub async fn acquire_many(&self, count: usize) -> Result<Guards, Error> {
-        self.permits.acquire(count).await
+        self.permits.acquire(count, Patience::Forever).await
     }
 
     /// Acquires `count` leases if that many are free: see [`try_acquire`](Self::try_acquire).
@@ -201,13 +247,13 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// As for [`acquire_many`](Self::acquire_many).
+    /// As for [`acquire_many`](Self::acquire_many) and [`try_acquire`](Self::try_acquire).
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
-    pub async fn try_acquire_many(&self, count: usize) -> Result<Attempt<Guards>, Error> {
-        self.attempt_many(count, Patience::NoWait).await
+    pub async fn try_acquire_many(&self, count: usize) -> Result<Guards, Error> {
+        self.permits.acquire(count, Patience::NoWait).await
     }
 
     /// Waits until `count` leases are held, at most for `limit`: see [`acquire_timeout`](Self::acquire_timeout).
@@ -227,21 +273,14 @@ impl InterProcessSemaphoreV2 {
         &self,
         count: usize,
         limit: Duration,
-    ) -> Result<Attempt<Guards>, Error> {
-        self.attempt_many(count, Patience::within(limit)).await
+    ) -> Result<Guards, Error> {
+        self.permits.acquire(count, Patience::within(limit)).await
     }
 
-    async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
-        let guards = self.permits.attempt(1, patience).await?;
-        Ok(guards.and_then(|guards| guards.into_iter().next()))
-    }
-
-    async fn attempt_many(
-        &self,
-        count: usize,
-        patience: Patience,
-    ) -> Result<Attempt<Guards>, Error> {
-        self.permits.attempt(count, patience).await.map(Attempt::of)
+    async fn acquire_with(&self, patience: Patience) -> Result<Guard, Error> {
+        let lease = self.permits.acquire(1, patience).await?.into_iter().next();
+        // The conversion is for the type alone: there are as many guards as leases that were asked for.
+        lease.ok_or_else(|| Error::unavailable(self.path(), None))
     }
 
     /// Lists the leases that are held, then the waiters, as the connected server knows them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::client::{Failed, Failure};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::metrics::LockLabels;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
@@ -58,19 +58,8 @@ impl Permits {
         })
     }
 
-    /// Waits until all of `count` are held.
-    pub(super) async fn acquire(&self, count: usize) -> Result<Guards, Error> {
-        let acquired = self.attempt(count, Patience::Forever).await?;
-        // The conversion is for the type alone: a request without a limit is never answered with "busy".
-        acquired.ok_or_else(|| Error::unavailable(&self.recipe.path, None))
-    }
-
-    /// Waits until all of `count` are held, or patience ends: then `None` if a server said that too few are free.
-    pub(super) async fn attempt(
-        &self,
-        count: usize,
-        patience: Patience,
-    ) -> Result<Option<Guards>, Error> {
+    /// Waits until all of `count` are held, or patience ends.
+    pub(super) async fn acquire(&self, count: usize, patience: Patience) -> Result<Guards, Error> {
         self.limit.check(&self.recipe.path, count)?;
         let full = QueuedFlag::default();
         let behind = QueuedFlag::default();
@@ -80,13 +69,16 @@ impl Permits {
             acquiring.answered(&answer);
             answer
         };
-        match patience {
-            Patience::For(limit) => {
-                let is_queued = || full.is_set() || behind.is_set();
-                self.recipe.in_time(limit, is_queued, acquiring).await
-            }
-            Patience::NoWait | Patience::Forever => acquiring.await,
-        }
+        let is_queued = || full.is_set() || behind.is_set();
+        let acquired = self.recipe.in_time(patience, is_queued, acquiring).await;
+        // The error of the queue names the parent of the nodes.
+        acquired.map_err(|error| if error.is_busy() { self.busy(count) } else { error })
+    }
+
+    fn busy(&self, count: usize) -> Error {
+        let path = &self.recipe.path;
+        let text = format!("fewer than {count} leases of {path} are free");
+        Error::new(ErrorKind::Busy, text).at(path)
     }
 
     /// `full` is set when too few permits are free, and `behind` when another caller has the mutex.
@@ -96,13 +88,13 @@ impl Permits {
         patience: Patience,
         full: &QueuedFlag,
         behind: &QueuedFlag,
-    ) -> Result<Option<Guards>, Error> {
+    ) -> Result<Guards, Error> {
         self.warn_of_others();
         let mut mutex = self.mutex.clone();
         let mut permit = self.permit.clone();
         if matches!(patience, Patience::NoWait) {
             if self.is_full(count).await? {
-                return Ok(None);
+                return Err(Error::busy(&self.recipe.path));
             }
             // Without `check_first`: the permits were just counted, and a waiter for the mutex has nodes among them.
             Arc::make_mut(&mut mutex).waiter_mut().no_wait = true;
@@ -116,9 +108,9 @@ impl Permits {
             full: full.clone(),
             behind: behind.clone(),
         });
-        let Some(holds) = contending.answer().await? else { return Ok(None) };
+        let holds = contending.answer().await?;
         let guards = holds.into_iter().map(|hold| Guard::new(Arc::new(hold), &self.recipe));
-        Ok(Some(Guards::new(guards.collect())))
+        Ok(Guards::new(guards.collect()))
     }
 
     /// Warns once in a session of contenders right under the path: they belong to a recipe that a semaphore does not keep out.

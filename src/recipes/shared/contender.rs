@@ -42,18 +42,12 @@ impl Contender {
         Arc::make_mut(&mut self.request)
     }
 
-    /// Waits until the lock is held.
-    pub(crate) async fn acquire(&self) -> Result<Guard, Error> {
-        let acquired = self.attempt(Patience::Forever).await?;
-        acquired.ok_or_else(|| self.never_busy())
-    }
-
-    /// Waits until the lock is held, or patience ends: then `None` if another contender has the lock.
-    pub(crate) async fn attempt(&self, patience: Patience) -> Result<Option<Guard>, Error> {
+    /// Waits until the lock is held, or patience ends.
+    pub(crate) async fn acquire(&self, patience: Patience) -> Result<Guard, Error> {
         let entry = self.owner_entry();
         let queued = match (&entry, patience) {
             (Some(entry), _) => entry.queued.clone(),
-            (None, Patience::For(_)) => QueuedFlag::default(),
+            (None, Patience::Until { .. }) => QueuedFlag::default(),
             (None, Patience::NoWait | Patience::Forever) => QueuedFlag::UNREAD,
         };
         let acquiring = async {
@@ -62,10 +56,7 @@ impl Contender {
                 Some(entry) => self.acquire_as_owner(entry, patience).await,
             }
         };
-        match patience {
-            Patience::For(limit) => self.recipe.in_time(limit, || queued.is_set(), acquiring).await,
-            Patience::NoWait | Patience::Forever => acquiring.await,
-        }
+        self.recipe.in_time(patience, || queued.is_set(), acquiring).await
     }
 
     /// Queues up and waits for the answer. A read with a `companion`, a write hold, needs no turn of its own.
@@ -74,7 +65,7 @@ impl Contender {
         patience: Patience,
         companion: Option<&Guard>,
         queued: QueuedFlag,
-    ) -> Result<Option<Guard>, Error> {
+    ) -> Result<Guard, Error> {
         let mut request = self.request.clone();
         let retention = request.waiter.retention;
         if retention > DAY || request.waiter.node_per_hold && !retention.is_zero() {
@@ -89,7 +80,7 @@ impl Contender {
         }
         let mut contending = self.recipe.curator.queues().contend(request, queued);
         let hold = contending.answer().await?;
-        Ok(hold.map(|hold| Guard::new(Arc::new(hold), &self.recipe)))
+        Ok(Guard::new(Arc::new(hold), &self.recipe))
     }
 
     /// The entry for this lock of the owner in whose scope the caller runs, if it runs in one.
@@ -104,12 +95,14 @@ impl Contender {
         &self,
         entry: &OwnerEntry,
         patience: Patience,
-    ) -> Result<Option<Guard>, Error> {
+    ) -> Result<Guard, Error> {
         let _acquiring = tokio::select! {
             biased;
             acquiring = entry.acquiring.lock() => acquiring,
             // Another task of this owner waits for another contender.
-            () = entry.queued.wait(), if matches!(patience, Patience::NoWait) => return Ok(None),
+            () = entry.queued.wait(), if matches!(patience, Patience::NoWait) => {
+                return Err(Error::busy(&self.recipe.path));
+            }
         };
         let _reset = ResetOnDrop(&entry.queued);
         let reads = self.request.kind == Kind::Read;
@@ -117,7 +110,7 @@ impl Contender {
         let (wanted, other) = if reads { (shared, exclusive) } else { (exclusive, shared) };
         // A lost hold keeps its node until its guard is dropped: a new contender would wait for that node.
         match self.nested(&wanted)? {
-            Some(held) if self.reenters => return Ok(Some(held)),
+            Some(held) if self.reenters => return Ok(held),
             Some(_) => {
                 let path = &self.recipe.path;
                 let text =
@@ -136,9 +129,8 @@ impl Contender {
         }
         let queued = entry.queued.clone();
         let acquired = self.contend(patience, companion.as_ref(), queued).await?;
-        let hold = acquired.as_ref().map_or_else(Weak::new, Guard::downgrade);
         let mut holds = entry.holds.lock();
-        *(if reads { &mut holds.shared } else { &mut holds.exclusive }) = hold;
+        *(if reads { &mut holds.shared } else { &mut holds.exclusive }) = acquired.downgrade();
         drop(holds);
         Ok(acquired)
     }
@@ -160,7 +152,8 @@ impl Contender {
         write: &Guard,
         entry: Option<&OwnerEntry>,
     ) -> Result<Guard, Error> {
-        let Some(entry) = entry else { return self.contend_alongside(write).await };
+        let read = self.contend(Patience::Forever, Some(write), QueuedFlag::UNREAD);
+        let Some(entry) = entry else { return read.await };
         // Another task of the owner that has locked this acquires a read as well, which the write hold lets in at once.
         let _acquiring = entry.acquiring.lock().await;
         let shared = entry.holds.lock().shared.clone();
@@ -168,14 +161,9 @@ impl Contender {
         if let Some(read) = nested.filter(|read| read.is_held()) {
             return Ok(read);
         }
-        let read = self.contend_alongside(write).await?;
+        let read = read.await?;
         entry.holds.lock().shared = read.downgrade();
         Ok(read)
-    }
-
-    async fn contend_alongside(&self, write: &Guard) -> Result<Guard, Error> {
-        let read = self.contend(Patience::Forever, Some(write), QueuedFlag::UNREAD).await?;
-        read.ok_or_else(|| self.never_busy())
     }
 
     /// The contenders in order. The tasks of this session that wait under our node follow it.
@@ -199,16 +187,14 @@ impl Contender {
         let reason = "it is at most a day, and a node per hold cannot be retained";
         Error::invalid("retention", value, reason).at(path)
     }
-
-    /// An error for the type alone: a request without a limit is never answered with "busy".
-    fn never_busy(&self) -> Error {
-        Error::unavailable(&self.recipe.path, None)
-    }
 }
 
 impl fmt::Debug for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Contender").field("path", &self.recipe.path).finish_non_exhaustive()
+        f.debug_struct("Contender")
+            .field("path", &self.recipe.path)
+            .field("family", &self.request.family)
+            .finish_non_exhaustive()
     }
 }
 

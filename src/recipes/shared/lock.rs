@@ -4,10 +4,8 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use futures_util::TryFutureExt;
 use futures_util::future::BoxFuture;
 
-use super::attempt::Attempt;
 use super::hold::{Guard, Hold};
 use super::recipe::Patience;
 use crate::error::Error;
@@ -34,16 +32,18 @@ pub trait Lock: fmt::Debug + Send + Sync + Sealed {
     fn path(&self) -> &str;
 
     /// See [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
-    fn acquire(&self) -> BoxFuture<'_, Result<Guard, Error>>;
-
-    /// See [`InterProcessMutex::try_acquire`](crate::InterProcessMutex::try_acquire).
-    fn try_acquire(&self) -> BoxFuture<'_, Result<Attempt, Error>> {
-        Box::pin(self.attempt(Patience::NoWait).map_ok(Attempt::of))
+    fn acquire(&self) -> BoxFuture<'_, Result<Guard, Error>> {
+        self.acquire_with(Patience::Forever)
     }
 
-    /// See [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout).
-    fn acquire_timeout(&self, limit: Duration) -> BoxFuture<'_, Result<Attempt, Error>> {
-        Box::pin(self.attempt(Patience::within(limit)).map_ok(Attempt::of))
+    /// See [`InterProcessMutex::try_acquire`](crate::InterProcessMutex::try_acquire).
+    fn try_acquire(&self) -> BoxFuture<'_, Result<Guard, Error>> {
+        self.acquire_with(Patience::NoWait)
+    }
+
+    /// See [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout). The time counts from this call.
+    fn acquire_timeout(&self, limit: Duration) -> BoxFuture<'_, Result<Guard, Error>> {
+        self.acquire_with(Patience::within(limit))
     }
 }
 
@@ -82,35 +82,76 @@ impl dyn Lock + '_ {
     {
         self.acquire().await?.with(body).await
     }
+
+    /// See [`InterProcessMutex::try_run`](crate::InterProcessMutex::try_run).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](#method.run); [`ErrorKind::Busy`](crate::ErrorKind::Busy) if another contender has the lock.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn try_run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.try_acquire().await?.run(body).await
+    }
+
+    /// See [`InterProcessMutex::run_timeout`](crate::InterProcessMutex::run_timeout).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body and releases.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](#method.run), and those of [`acquire_timeout`](Lock::acquire_timeout).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    #[allow(clippy::future_not_send)] // it is, if the body is
+    pub async fn run_timeout<T, E, Fut>(
+        &self,
+        limit: Duration,
+        body: impl FnOnce(Hold) -> Fut,
+    ) -> Result<T, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.acquire_timeout(limit).await?.run(body).await
+    }
 }
 
 #[allow(unnameable_types)] // so that `Lock` cannot be implemented elsewhere
 pub trait Sealed {
-    fn attempt(&self, patience: Patience) -> BoxFuture<'_, Result<Option<Guard>, Error>>;
+    fn acquire_with(&self, patience: Patience) -> BoxFuture<'_, Result<Guard, Error>>;
 }
 
-/// Implements [`Lock`] for a type with the methods `path`, `acquire` and `attempt`.
+/// Implements [`Lock`] for a type with the methods `path` and `acquire_with`.
 macro_rules! impl_lock {
     ($Lock:ident) => {
         impl $crate::recipes::shared::lock::Sealed for $Lock {
-            fn attempt(
+            fn acquire_with(
                 &self,
                 patience: $crate::recipes::shared::recipe::Patience,
-            ) -> futures_util::future::BoxFuture<'_, Result<Option<$crate::Guard>, $crate::Error>>
-            {
-                Box::pin(Self::attempt(self, patience))
+            ) -> futures_util::future::BoxFuture<'_, Result<$crate::Guard, $crate::Error>> {
+                Box::pin(Self::acquire_with(self, patience))
             }
         }
 
         impl $crate::Lock for $Lock {
             fn path(&self) -> &str {
                 Self::path(self)
-            }
-
-            fn acquire(
-                &self,
-            ) -> futures_util::future::BoxFuture<'_, Result<$crate::Guard, $crate::Error>> {
-                Box::pin(Self::acquire(self))
             }
         }
 

@@ -1,6 +1,5 @@
 //! Parts that several recipes use.
 
-pub(crate) mod attempt;
 pub(crate) mod contender;
 pub(crate) mod fenced;
 pub(crate) mod guards;

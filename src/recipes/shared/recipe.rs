@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::participants::{self, Participant};
 use crate::client::{Failed, check_contender};
@@ -26,7 +26,11 @@ use crate::session::retry::{Idempotent, with_retry};
 pub enum Patience {
     /// The caller waits for answers of the servers, never for other holders.
     NoWait,
-    For(Duration),
+    /// The caller waits until the deadline, which is `limit` after the call.
+    Until {
+        deadline: Instant,
+        limit: Duration,
+    },
     Forever,
 }
 
@@ -34,7 +38,11 @@ impl Patience {
     /// A limit of zero means [`NoWait`](Self::NoWait). As a time limit, zero would leave it to chance whether the answer or
     /// the timeout comes first.
     pub(crate) fn within(limit: Duration) -> Self {
-        if limit.is_zero() { Self::NoWait } else { Self::For(limit) }
+        match Instant::now().checked_add(limit) {
+            _ if limit.is_zero() => Self::NoWait,
+            Some(deadline) => Self::Until { deadline, limit },
+            None => Self::Forever,
+        }
     }
 }
 
@@ -101,19 +109,20 @@ impl Recipe {
         }
     }
 
-    /// Waits for an answer, at most for `limit`. When the time is up, the answer is `None` if a server said that the caller is
-    /// queued behind another contender, and otherwise an error.
+    /// Waits for an answer, at most until the deadline if there is one. When the time is up, the lock is busy if a server said
+    /// that the caller is queued behind another contender, and otherwise no server answered.
     pub(crate) async fn in_time<T: Send>(
         &self,
-        limit: Duration,
+        patience: Patience,
         is_queued: impl Fn() -> bool + Send,
-        answer: impl Future<Output = Result<Option<T>, Error>> + Send,
-    ) -> Result<Option<T>, Error> {
+        answer: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Error> {
         // Dropped after `is_queued` is called, because dropping it may reset what that reads.
         let mut answer = pin!(answer);
-        match timeout(limit, answer.as_mut()).await {
+        let Patience::Until { deadline, limit } = patience else { return answer.await };
+        match timeout_at(deadline, answer.as_mut()).await {
             Ok(answer) => answer,
-            Err(_) if is_queued() => Ok(None),
+            Err(_) if is_queued() => Err(Error::busy(&self.path)),
             Err(_) => Err(Error::unavailable(&self.path, Some(limit))),
         }
     }

@@ -1,17 +1,16 @@
 //! Programs that do not compile.
 #![allow(dead_code)]
 
-use zookeeper_recipes::{Attempt, Error, Guard, Guards, Hold, InterProcessMutex, Lock};
+use zookeeper_recipes::{Error, Guard, Guards, Hold, InterProcessMutex, Lock};
 
-async fn an_attempt_is_no_option(mutex: InterProcessMutex) -> Result<(), Error> {
+async fn a_guard_is_no_option(mutex: InterProcessMutex) -> Result<(), Error> {
     if mutex.try_acquire().await?.is_some() {} //~ E0599
-    let _held = mutex.try_acquire().await?.is_acquired(); //~ E0599
-    let _token = mutex.try_acquire().await?.fencing_token(); //~ E0599
     let _token = mutex.try_acquire().await?.map(|guard: Guard| guard.fencing_token()); //~ E0599
+    let Some(_guard) = mutex.try_acquire().await? else { return Ok(()) }; //~ E0308
     Ok(())
 }
 
-async fn an_attempt_is_no_result(mutex: InterProcessMutex) -> Result<(), Error> {
+async fn a_guard_is_no_result(mutex: InterProcessMutex) -> Result<(), Error> {
     let _guard = mutex.try_acquire().await??; //~ E0277
     Ok(())
 }
@@ -49,14 +48,14 @@ impl Lock for Mine { //~ E0277
         todo!()
     }
 
-    fn try_acquire(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<Attempt, Error>> + Send + '_>> {
+    fn try_acquire(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send + '_>> {
         todo!()
     }
 
     fn acquire_timeout(
         &self,
         _: std::time::Duration,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Attempt, Error>> + Send + '_>> {
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send + '_>> {
         todo!()
     }
 }

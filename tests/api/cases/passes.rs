@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zookeeper_recipes::{
-    Attempt, Curator, Error, ErrorKind, Guard, Hold, InterProcessMultiLock, InterProcessMutex,
+    Curator, Error, ErrorKind, Guard, Guards, Hold, InterProcessMultiLock, InterProcessMutex,
     Lock, OnceOutcome, Released,
 };
 
@@ -84,7 +84,7 @@ struct State {
 
 impl State {
     async fn handle(self: Arc<Self>) -> Result<u16, Error> {
-        let Attempt::Acquired(guard) = self.mutex.try_acquire().await? else { return Ok(409) };
+        let guard = self.mutex.try_acquire().await?;
         guard.run(async |hold| Ok(u16::from(hold.is_held()))).await
     }
 }
@@ -92,6 +92,7 @@ impl State {
 fn spawned(state: Arc<State>, mutex: InterProcessMutex) {
     let status = |error: Error| match error.kind() {
         _ if error.is_transient() => 503,
+        ErrorKind::Busy => 409,
         ErrorKind::Lost => 503,
         _ => 500,
     };
@@ -140,15 +141,36 @@ async fn stops_at_a_loss(mutex: InterProcessMutex) -> Result<Released, Error> {
 
 /// Each of these holds the lock in the braces, and to the end of the statement.
 async fn patterns_that_hold(mutex: InterProcessMutex) -> Result<(), Error> {
-    if let Attempt::Acquired(_) = mutex.try_acquire().await? {
+    if let Ok(_) = mutex.try_acquire().await {
         println!("held");
     }
-    match mutex.acquire_timeout(Duration::from_secs(1)).await? {
-        Attempt::Acquired(..) => println!("held"),
-        Attempt::Busy => println!("busy"),
+    match mutex.acquire_timeout(Duration::from_secs(1)).await {
+        Ok(_) => println!("held"),
+        Err(error) if error.is_busy() => println!("busy"),
+        Err(error) => return Err(error),
     }
     println!("{}", mutex.acquire().await?.fencing_token());
     Ok(())
+}
+
+/// The careless line: a guard, or an error. A type annotation could not be there if an answer "busy" were a value.
+async fn a_line_that_ignores_a_busy_lock(mutex: InterProcessMutex, lock: &dyn Lock, both: InterProcessMultiLock) -> Result<(), Error> {
+    let limit = Duration::from_secs(1);
+    let _guard: Guard = mutex.acquire_timeout(limit).await?;
+    let _guard: Guard = lock.acquire_timeout(limit).await?;
+    let _guards: Guards = both.acquire_timeout(limit).await?;
+    Ok(())
+}
+
+async fn tries(lock: &dyn Lock, mutex: InterProcessMutex) -> Result<Option<u64>, AppError> {
+    match mutex.try_run(async |hold| bill(&hold).await).await {
+        Err(AppError::Lock(error)) if error.is_busy() => {}
+        billed => return billed.map(Some),
+    }
+    match lock.run_timeout(Duration::from_secs(1), async |_| Ok(7)).await {
+        Err(error) if Error::is_busy(&error) => Ok(None),
+        ran => Ok(Some(ran?)),
+    }
 }
 
 async fn any_lock(lock: &dyn Lock) -> Result<(), Error> {

@@ -12,6 +12,8 @@ async fn nothing_is_locked(mutex: InterProcessMutex, semaphore: InterProcessSema
     semaphore.try_acquire_many(3).await?; //~ unused_must_use
     mutex.acquire(); //~ unused_must_use
     mutex.run(async |_| Ok::<_, Error>(())); //~ unused_must_use
+    mutex.try_run(async |_| Ok::<_, Error>(())); //~ unused_must_use
+    mutex.run_timeout(Duration::from_secs(1), async |_| Ok::<_, Error>(())); //~ unused_must_use
     mutex.with(async |_| "x".parse::<u8>()).await?; //~ unused_must_use
     Ok(())
 }
@@ -26,6 +28,7 @@ async fn nothing_takes_part(curator: Curator) -> Result<(), Error> {
     curator.multi_lock(["/a"])?; //~ unused_must_use
     curator.once("/a", "b")?; //~ unused_must_use
     curator.once("/a", "b")?.run(async |_| Ok::<_, Error>(())).await?; //~ unused_must_use
+    curator.once("/a", "b")?.try_run(async |_| Ok::<_, Error>(())).await?; //~ unused_must_use
     curator.leader_latch("/a")?; //~ unused_must_use
     curator.leader_selector("/a")?; //~ unused_must_use
     curator.leader_selector("/a")?.run(async |_| ()); //~ unused_must_use

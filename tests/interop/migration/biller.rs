@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zookeeper_recipes::session::RetryPolicy;
-use zookeeper_recipes::{Attempt, Curator, Error, FencingToken};
+use zookeeper_recipes::{Curator, Error, FencingToken};
 
 /// `bill` is dropped at its next `await` when the lock is lost.
 pub async fn run<F: Future<Output = ()>>(
@@ -19,12 +19,12 @@ pub async fn run<F: Future<Output = ()>>(
     let mutex = curator.mutex("/locks/billing")?;
     while !stopping.is_cancelled() {
         match mutex.acquire_timeout(Duration::from_secs(1)).await {
-            Ok(Attempt::Acquired(guard)) => {
+            Ok(guard) => {
                 if let Err(lost) = guard.with(|hold| bill(hold.fencing_token())).await {
                     eprintln!("{lost}");
                 }
             }
-            Ok(Attempt::Busy) => {} // another instance bills
+            Err(error) if error.is_busy() => {} // another instance bills
             Err(error) => {
                 eprintln!("no lock: {error}");
                 tokio::time::sleep(Duration::from_secs(1)).await;

@@ -8,7 +8,6 @@ use zookeeper_recipes::{
     Curator, Guard as One, Guards, Hold, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreV2, WriteGuard,
 };
-use zookeeper_recipes_dev::acquired;
 
 use crate::support::commands::Nanos;
 use crate::support::our_leaders::{Leading, Term};
@@ -43,7 +42,10 @@ pub(crate) fn now() -> Nanos {
 macro_rules! asked {
     ($limit:ident, $lock:ident.$acquire:ident, $within:ident($($count:ident)?), $guard:ident) => {
         match $limit {
-            Some(limit) => acquired($lock.$within($($count,)? limit).await?).map(Guard::$guard),
+            Some(limit) => match $lock.$within($($count,)? limit).await {
+                Err(error) if error.is_busy() => None,
+                answer => Some(Guard::$guard(answer?)),
+            },
             None => Some(Guard::$guard($lock.$acquire($($count)?).await?)),
         }
     };

@@ -5,6 +5,7 @@ mod no_threads;
 use std::error::Error as _;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use zookeeper_recipes::interop::{
     ContenderFilter, ContenderKind, CountWatch, LossPolicy, Owner, Revoker, SharedCount,
@@ -15,7 +16,7 @@ use zookeeper_recipes::leader::{
 };
 use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
 use zookeeper_recipes::{
-    Attempt, Curator, CuratorBuilder, Error, ErrorKind, Fenced, FencingToken, Guard, Guards, Hold,
+    Curator, CuratorBuilder, Error, ErrorKind, Fenced, FencingToken, Guard, Guards, Hold,
     InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2,
     Lock, Loss, Participant, Released, WriteGuard,
 };
@@ -33,7 +34,7 @@ fn types_can_be_sent_shared_and_printed() {
     sync::<(Curator, CuratorBuilder, ConnectionState, RetryPolicy, Owner, Released, LossPolicy)>();
     sync::<(InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2)>();
     sync::<(InterProcessMultiLock, Arc<dyn Lock>, Guard, WriteGuard, Guards, Hold, Fenced)>();
-    sync::<(Attempt, Attempt<Guards>, ErrorKind, FencingToken, Participant, Revoker)>();
+    sync::<(ErrorKind, FencingToken, Participant, Revoker)>();
     sync::<(LeaderLatch, LeaderSelector, LeaderRun<()>, LeaderObserver)>();
     sync::<(ContenderFilter, ContenderKind, SharedCount, VersionedCount, CountWatch)>();
     sync::<(Fault, FaultProxy, TestEnsemble, TestServer)>();
@@ -47,6 +48,11 @@ fn futures_can_be_spawned(mutex: InterProcessMutex, multi: InterProcessMultiLock
     future(async move { owned.with(async |hold| hold.is_held()).await });
     let owned = mutex.clone();
     future(async move { owned.run(async |hold| Ok::<_, Error>(hold.is_held())).await });
+    let owned = mutex.clone();
+    future(async move { owned.try_run(async |hold| Ok::<_, Error>(hold.is_held())).await });
+    let owned = mutex.clone();
+    let limit = Duration::from_secs(1);
+    future(async move { owned.run_timeout(limit, async |_| Ok::<_, Error>(())).await });
     future(async move { Owner::new().scope(mutex.acquire()).await });
     future(async move { multi.with(async |holds| holds[0].is_held()).await });
 }

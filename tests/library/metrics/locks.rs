@@ -1,6 +1,7 @@
 //! Waiters and holders, wherever they are dropped.
 
 use crate::prelude::*;
+use crate::recipes::contract::locks;
 use crate::support::scrape::Scraped;
 
 const MUTEX: &[(&str, &str)] = &[("recipe", "mutex")];
@@ -38,9 +39,9 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     is(0.0, 1.0, 3.0, 2.0);
 
     let mutex = testbed.mutex(&other);
-    assert!(matches!(mutex.try_acquire().await.unwrap(), Attempt::Busy));
+    assert!(mutex.try_acquire().await.unwrap_err().is_busy());
     scraped.is(&[("acquire_seconds_count", &ended("busy"), 1.0)]);
-    assert!(matches!(mutex.acquire_timeout(BUSY).await.unwrap(), Attempt::Busy));
+    assert!(mutex.acquire_timeout(BUSY).await.unwrap_err().is_busy());
     scraped.is(&[("acquire_seconds_count", &ended("given_up"), 1.0)]);
     assert!(scraped.value("acquire_seconds_sum", &ended("given_up")) >= BUSY.as_secs_f64());
     testbed.children_are(1).await;
@@ -62,6 +63,33 @@ async fn waiters_and_holders_are_counted_and_how_acquiring_ends() {
     is(0.0, 0.0, 3.0, 3.0);
     scraped.is(&[("acquire_seconds_count", MUTEX, 8.0), ("losses_total", &[], 0.0)]);
     testbed.children_are(0).await;
+}
+
+/// In all recipes. A time limit that passes counts as a caller that gave up.
+#[tokio::test(start_paused = true)]
+async fn a_busy_lock_does_not_count_as_failed() {
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+    let [curator, other] = testbed.curators().await;
+    let mut busy = 0.0;
+    for (ours, theirs) in locks(&testbed, &curator).iter().zip(locks(&testbed, &other)) {
+        if ours.path().ends_with("/read") {
+            continue; // readers hold together
+        }
+        let held = within("the lock", theirs.acquire()).await.unwrap();
+        fails(within("a try", ours.try_acquire()).await, ErrorKind::Busy);
+        fails(within("a try", theirs.try_acquire()).await, ErrorKind::Busy);
+        fails(within("a limit", ours.acquire_timeout(BUSY)).await, ErrorKind::Busy);
+        busy += 2.0;
+        held.release().await.unwrap();
+    }
+    let job = curator.once(format!("{}/once", testbed.path), "key").unwrap();
+    let inner = async |_| job.try_run(async |_| Ok::<_, Error>(())).await.map(drop);
+    fails(within("a try", job.run(inner)).await, ErrorKind::Busy);
+    scraped.is(&[
+        ("acquire_seconds_count", &[("outcome", "busy")], busy + 1.0),
+        ("acquire_seconds_count", &[("outcome", "given_up")], busy / 2.0),
+        ("acquire_seconds_count", &[("outcome", "failed")], 0.0),
+    ]);
 }
 
 /// A gauge that was not told of the beginning is not told of the end.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 use zookeeper_recipes::Curator;
-use zookeeper_recipes_dev::{Testbed, acquired, within};
+use zookeeper_recipes_dev::{Testbed, within};
 
 type AnyError = Box<dyn std::error::Error>;
 
@@ -23,8 +23,8 @@ async fn the_next_holder_has_the_lock_at_once() {
         program.stdout(Stdio::null()).kill_on_drop(true);
         let status = within("the program", program.status()).await.unwrap();
         assert_eq!(status.code(), Some(ENDED));
-        let next = mutex.acquire_timeout(Duration::from_secs(2)).await.unwrap();
-        let next = acquired(next).unwrap_or_else(|| panic!("{round}: it is still held"));
+        let next = mutex.acquire_timeout(Duration::from_secs(2)).await;
+        let next = next.unwrap_or_else(|error| panic!("{round}: it is still held: {error}"));
         next.release().await.unwrap();
     }
 }

@@ -139,7 +139,7 @@ async fn what_a_filter_does_not_count_is_refused_and_what_it_counts_is_waited_fo
         testbed.create(&node, CreateMode::Persistent).await;
         let waiting = within("a limit", mutex.acquire_timeout(BUSY));
         if counts {
-            assert!(matches!(waiting.await.unwrap(), Attempt::Busy), "{child} by {filter:?}");
+            assert!(waiting.await.unwrap_err().is_busy(), "{child} by {filter:?}");
         } else {
             refused(waiting.await, &path, child);
         }

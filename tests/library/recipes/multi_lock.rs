@@ -61,12 +61,12 @@ async fn every_lock_can_be_a_member() {
     let guards = within("all", all.acquire()).await.unwrap();
     for (member, lock) in guards.iter().zip(plain_locks(&testbed, &other)) {
         assert!(member.is_held() && member.path() == lock.path());
-        let shared = acquired(lock.try_acquire().await.unwrap()).is_some();
+        let shared = acquired(lock.try_acquire().await).is_some();
         assert_eq!(shared, lock.path().ends_with("/read"), "{lock:?}");
     }
-    assert!(matches!(all.try_acquire().await.unwrap(), Attempt::Busy));
+    assert!(all.try_acquire().await.unwrap_err().is_busy());
     assert_eq!(guards.release().await.unwrap(), Released::Confirmed);
-    let mut guards = acquired(all.acquire_timeout(BUSY).await.unwrap()).unwrap().into_iter();
+    let mut guards = all.acquire_timeout(BUSY).await.unwrap().into_iter();
     // Each goes on its own.
     drop(guards.next());
     assert!(guards.all(|guard| guard.is_held()));
@@ -82,7 +82,7 @@ async fn members_are_acquired_in_order_and_released_in_reverse() {
         let waits = tokio::spawn(async move { waits.acquire().await });
         contenders_are(&testbed, [1, 2, 0]).await;
         // Those behind a busy one are not asked.
-        assert!(matches!(waiting.try_acquire().await.unwrap(), Attempt::Busy));
+        assert!(waiting.try_acquire().await.unwrap_err().is_busy());
         holder.release().await.unwrap();
         let guards = within("all", waits).await.unwrap().unwrap();
         match drops {
@@ -104,9 +104,9 @@ async fn all_or_none() {
     let (testbed, [curator, other]) = Testbed::with_curators().await;
     let all = multi(&testbed, &curator, "a b c");
     let holder = holds(&testbed, &other, "b").await;
-    assert!(matches!(all.try_acquire().await.unwrap(), Attempt::Busy));
+    assert!(all.try_acquire().await.unwrap_err().is_busy());
     assert_eq!(contenders(&testbed).await, [0, 1, 0]);
-    assert!(matches!(all.acquire_timeout(BUSY).await.unwrap(), Attempt::Busy));
+    assert!(all.acquire_timeout(BUSY).await.unwrap_err().is_busy());
     contenders_are(&testbed, [0, 1, 0]).await;
     holder.release().await.unwrap();
     testbed.admin.delete(&path(&testbed, "b"), None).await.unwrap();
@@ -136,7 +136,7 @@ async fn one_deadline_covers_all_members_and_what_is_rolled_back() {
     let silence = link.stall(Direction::Both);
     tokio::time::sleep(BUSY / 2).await;
     first.release().await.unwrap();
-    assert!(matches!(within("busy", acquiring).await.unwrap().unwrap(), Attempt::Busy));
+    assert!(within("busy", acquiring).await.unwrap().unwrap_err().is_busy());
     assert!((BUSY..BUSY * 3 / 2).contains(&began.elapsed()), "{:?}", began.elapsed());
     drop((silence, last));
     contenders_are(&testbed, [0; 3]).await;
@@ -191,7 +191,7 @@ async fn opposite_orders_wait_for_each_other_until_a_deadline() {
         drop(gates);
     };
     let ((one, other), ()) = within("a deadline", join(both, opens)).await;
-    assert!(matches!(one.unwrap(), Attempt::Busy), "it gives up first");
+    assert!(one.unwrap_err().is_busy(), "it gives up first");
     drop(other);
     contenders_are(&testbed, [0; 3]).await;
     let mut tasks = JoinSet::new();

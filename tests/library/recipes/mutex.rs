@@ -113,8 +113,8 @@ async fn a_try_is_not_busy_by_the_node_of_a_dropped_acquire() {
     for age in (0..10).map(Duration::from_millis) {
         let dropped = timeout(age, mutex.acquire()).await;
         drop(dropped);
-        let tried = mutex.try_acquire().await.unwrap();
-        let guard = acquired(tried).unwrap_or_else(|| panic!("busy, after {age:?}"));
+        let tried = mutex.try_acquire().await;
+        let guard = tried.unwrap_or_else(|error| panic!("after {age:?}: {error}"));
         guard.release().await.unwrap();
     }
 }
@@ -129,12 +129,12 @@ async fn a_try_gets_a_lock_whose_node_another_process_only_keeps() {
         kept.acquire().await.unwrap().release().await.unwrap();
         testbed.children_are(1).await;
         round_trip(&keeper).await;
-        let guard = acquired(within("the try", tried.try_acquire()).await.unwrap());
+        let guard = within("the try", tried.try_acquire()).await;
         guard.expect("nobody holds").release().await.unwrap();
         testbed.children_are(0).await;
         let held = kept.acquire().await.unwrap();
         let began = Instant::now();
-        assert!(acquired(tried.try_acquire().await.unwrap()).is_none(), "the keeper holds");
+        assert!(tried.try_acquire().await.unwrap_err().is_busy(), "the keeper holds");
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
         assert!(held.is_held());
         held.release().await.unwrap();
@@ -163,7 +163,7 @@ async fn a_deadline_covers_the_whole_queue() {
     let last = tokio::spawn(async move { mutex.acquire_timeout(BUSY).await });
     testbed.children_are(4).await;
     queue.iter().for_each(JoinHandle::abort);
-    assert!(matches!(within("the deadline", last).await.unwrap().unwrap(), Attempt::Busy));
+    assert!(within("the deadline", last).await.unwrap().unwrap_err().is_busy());
     testbed.children_are(1).await;
     holder.release().await.unwrap();
 }
@@ -228,7 +228,7 @@ async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
         let on_server = format!("{}/deep/down/team/app{}", testbed.path, guard.node());
         assert!(testbed.stat(&on_server).await.is_some(), "{on_server}");
         let rival = curator.mutex(path).unwrap();
-        assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Busy), "{path}");
+        assert!(rival.try_acquire().await.unwrap_err().is_busy(), "{path}");
         assert_eq!(guard.release().await.unwrap(), Released::Confirmed, "{path}");
     }
     // And at the server's own root.

@@ -202,11 +202,65 @@ async fn a_run_without_success_is_an_error_and_the_next_runs() {
     fails(within("the loss", lost).await, ErrorKind::Lost);
     let failed = job.run(async |_| {
         let busy = job.try_run(async |_| Ok::<_, Error>(())).await;
-        assert!(matches!(busy, Ok(Attempt::Busy)), "{busy:?}");
+        assert_eq!(fails(busy, ErrorKind::Busy).path(), Some(job.path()));
         curator.mutex("").map(drop)
     });
     fails(within("the body's own error", failed).await, ErrorKind::InvalidInput);
     assert_eq!(job.run(async |_| Ok::<_, Error>(())).await.unwrap(), OnceOutcome::Ran(()));
+}
+
+/// The limit is for the wait: the body itself may take longer.
+#[tokio::test(start_paused = true)]
+async fn a_limit_ends_the_wait_for_another_run_and_not_the_own_one() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let [ours, theirs] = [&curator, &other].map(|one| one.once(&testbed.path, "key").unwrap());
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let running = tokio::spawn(async move {
+        let body = async move |_| {
+            begun.send(()).unwrap();
+            tokio::time::sleep(3 * BUSY).await;
+            curator.mutex("").map(drop)
+        };
+        theirs.run_timeout(BUSY, body).await
+    });
+    begins.await.unwrap();
+    let began = Instant::now();
+    let uncalled = async |_| -> Result<(), Error> { panic!("the body of a busy run") };
+    let error = fails(ours.run_timeout(BUSY, uncalled).await, ErrorKind::Busy);
+    assert!((BUSY..2 * BUSY).contains(&began.elapsed()), "{:?}", began.elapsed());
+    assert_eq!(error.path(), Some(ours.path()));
+    let text = format!("another contender has the key key of {}", ours.path());
+    assert_eq!(error.to_string(), text);
+    fails(within("its end", running).await.unwrap(), ErrorKind::InvalidInput);
+    let ran = ours.run_timeout(BUSY, async |_| Ok::<_, Error>(7)).await.unwrap();
+    assert_eq!(ran, OnceOutcome::Ran(7));
+    let done = ours.run_timeout(BUSY, uncalled).await.unwrap();
+    assert!(matches!(done, OnceOutcome::AlreadyDone { .. }), "{done:?}");
+}
+
+/// While it reads the record, queues up, reads the record again under the lock, and makes the folder of the records.
+#[tokio::test(start_paused = true)]
+async fn a_limit_holds_at_each_request_that_is_not_answered() {
+    for operation in [Operation::GetData, Operation::Create] {
+        for number in 1.. {
+            let (testbed, link, curator) = Testbed::with_link(Testbed::patient_builder).await;
+            let job = curator.once(&testbed.path, "key").unwrap();
+            let held = link.hold(Message::reply(operation).nth(number));
+            let bodies = AtomicUsize::new(0);
+            let body = async |_| Ok::<_, Error>(bodies.fetch_add(1, Ordering::Relaxed));
+            let began = Instant::now();
+            let ran = within("the limit", job.run_timeout(BUSY, body)).await;
+            if held.strikes() == 0 {
+                assert_eq!(ran.unwrap(), OnceOutcome::Ran(0));
+                assert!(number > 3, "{operation:?}");
+                break;
+            }
+            fails(ran, ErrorKind::Unavailable);
+            assert!((BUSY..2 * BUSY).contains(&began.elapsed()), "{:?}", began.elapsed());
+            held.heal();
+            assert_eq!(job.run(body).await.unwrap(), OnceOutcome::Ran(0), "{operation:?} {number}");
+        }
+    }
 }
 
 /// The node is deleted without the runner's knowledge: another process may run the key by now.

@@ -16,23 +16,24 @@ pub(crate) async fn settled(curator: &Curator) {
 async fn readers_hold_together_and_a_writer_alone() {
     let (testbed, [one, two, three]) = Testbed::with_curators().await;
     let locks = [&one, &two, &three].map(|curator| testbed.read_write(curator));
-    let first = acquired(locks[0].try_read().await.unwrap()).expect("free");
-    let second = acquired(locks[1].try_read().await.unwrap()).expect("shared with a reader");
-    let again = acquired(locks[0].try_read().await.unwrap()).expect("shared with itself");
+    let first = locks[0].try_read().await.expect("free");
+    let second = locks[1].try_read().await.expect("shared with a reader");
+    let again = locks[0].try_read().await.expect("shared with itself");
     assert_ne!(again.node(), first.node());
     assert!(again.fencing_token() > second.fencing_token(), "tokens are in the order of entering");
-    assert!(matches!(locks[2].try_write().await.unwrap(), Attempt::Busy));
+    assert!(locks[2].try_write().await.unwrap_err().is_busy());
     assert_eq!(testbed.children().await.len(), 3, "a refused try leaves nothing");
     for guard in [first, second, again] {
-        assert!(matches!(locks[2].try_write().await.unwrap(), Attempt::Busy), "somebody reads");
+        assert!(locks[2].try_write().await.unwrap_err().is_busy(), "somebody reads");
         guard.release().await.unwrap();
     }
-    let writer = acquired(locks[2].try_write().await.unwrap()).expect("free");
+    let writer = locks[2].try_write().await.expect("free");
     for lock in &locks {
-        assert!(matches!(lock.try_read().await.unwrap(), Attempt::Busy));
-        assert!(matches!(lock.try_write().await.unwrap(), Attempt::Busy));
+        assert!(lock.try_read().await.unwrap_err().is_busy());
+        assert!(lock.try_write().await.unwrap_err().is_busy());
         let both = tokio::join!(lock.read_timeout(BUSY), lock.write_timeout(BUSY));
-        assert!(matches!((both.0.unwrap(), both.1.unwrap()), (Attempt::Busy, Attempt::Busy)));
+        fails(both.0, ErrorKind::Busy);
+        fails(both.1, ErrorKind::Busy);
     }
     assert_eq!(writer.release().await.unwrap(), Released::Confirmed);
     testbed.children_are(0).await;
@@ -48,8 +49,8 @@ async fn a_writer_that_waits_is_served_before_readers_that_come_later() {
         let mut readers = Vec::new();
         for curator in curators.iter().cycle().take(9) {
             readers.push(testbed.reads(curator).await);
-            let late = testbed.read_write(curator).try_read().await.unwrap();
-            assert!(matches!(late, Attempt::Busy), "a try passes nobody by either");
+            let late = testbed.read_write(curator).try_read().await.unwrap_err();
+            assert!(late.is_busy(), "a try passes nobody by either: {late}");
         }
         let none_reads = async || {
             for curator in &curators {
@@ -117,10 +118,10 @@ async fn a_nested_write_guard_keeps_the_write_lock_through_a_down_grade() {
     let nested = write.reenter();
     let read = within("the down-grade", write.downgrade()).await.unwrap();
     assert!(nested.is_held() && read.is_held());
-    assert!(matches!(rival.try_read().await.unwrap(), Attempt::Busy));
+    assert!(rival.try_read().await.unwrap_err().is_busy());
     let again = nested.read().await.unwrap();
     drop(nested);
-    eventually("others read", async || acquired(rival.try_read().await.unwrap()).is_some()).await;
+    eventually("others read", async || acquired(rival.try_read().await).is_some()).await;
     drop((read, again));
     testbed.children_are(0).await;
 }
@@ -199,9 +200,9 @@ async fn an_owner_that_writes_reads_beside_it() {
                 let limit = Duration::from_secs(50);
                 let read = match way {
                     0 => within("a read", lock.read()).await.unwrap(),
-                    1 => acquired(lock.try_read().await.unwrap()).expect("beside"),
+                    1 => lock.try_read().await.expect("beside"),
                     2 => within("by the guard", written.read()).await.unwrap(),
-                    _ => acquired(lock.read_timeout(limit).await.unwrap()).expect("beside"),
+                    _ => lock.read_timeout(limit).await.expect("beside"),
                 };
                 assert_eq!(read.fencing_token(), written.fencing_token());
                 let digits = &written.node()[written.node().len() - 10..];

@@ -13,16 +13,16 @@ async fn an_owner_enters_three_times_and_the_last_guard_releases() {
     Owner::new()
         .scope(async {
             let one = mutex.acquire().await.unwrap();
-            let two = acquired(mutex.try_acquire().await.unwrap()).unwrap();
-            let three = acquired(mutex.acquire_timeout(LONG).await.unwrap()).unwrap();
+            let two = mutex.try_acquire().await.unwrap();
+            let three = mutex.acquire_timeout(LONG).await.unwrap();
             assert_eq!(testbed.children().await.len(), 1, "nested guards have no node");
             assert_eq!(three.release().await.unwrap(), Released::StillHeld);
-            assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Busy));
+            assert!(rival.try_acquire().await.unwrap_err().is_busy());
             assert_eq!(one.release().await.unwrap(), Released::StillHeld);
             assert!(two.is_held());
-            assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Busy));
+            assert!(rival.try_acquire().await.unwrap_err().is_busy());
             assert_eq!(two.release().await.unwrap(), Released::Confirmed);
-            assert!(matches!(rival.try_acquire().await.unwrap(), Attempt::Acquired(_)));
+            assert!(rival.try_acquire().await.unwrap().is_held());
             // And once more from the beginning, through another handle on the path.
             let again = within("again", testbed.mutex(&curator).acquire()).await.unwrap();
             assert_eq!(mutex.acquire().await.unwrap().fencing_token(), again.fencing_token());
@@ -42,12 +42,12 @@ async fn a_scope_inside_inherits_and_another_task_does_not_get_in() {
             let _two = mutex.acquire().await.unwrap();
             let other = Owner::new().scope(mutex.acquire_timeout(BUSY)).await;
             // Its scope is inside, so that it is nested as well; in a task of its own it is not.
-            assert!(acquired(other.unwrap()).is_some());
+            assert!(other.unwrap().is_held());
             let (unowned, owned) = (mutex.clone(), mutex.clone());
             let unowned = tokio::spawn(async move { unowned.acquire_timeout(BUSY).await });
             let owned = async move { Owner::new().scope(owned.acquire_timeout(BUSY)).await };
             for outside in [unowned, tokio::spawn(owned)] {
-                assert!(matches!(outside.await.unwrap().unwrap(), Attempt::Busy));
+                assert!(outside.await.unwrap().unwrap_err().is_busy());
             }
             let _three = mutex.acquire().await.unwrap();
         })
@@ -92,15 +92,15 @@ async fn a_waiting_task_of_an_owner_that_is_dropped_lets_the_next_one_try() {
     testbed.children_are(2).await;
     let second = spawn();
     // Also while the owner itself waits.
-    let tried = owner.scope(testbed.mutex(&curator).try_acquire()).await.unwrap();
-    assert!(matches!(tried, Attempt::Busy));
+    let tried = owner.scope(testbed.mutex(&curator).try_acquire()).await;
+    fails(tried, ErrorKind::Busy);
     first.abort();
     holder.release().await.unwrap();
     let guard = within("the second", second).await.unwrap().unwrap();
     assert!(guard.is_held());
 }
 
-/// `None` means that the servers said "busy", also when only the owner's own task is in the way.
+/// A busy error means that the servers said so, also when only the owner's own task is in the way.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_no_server_answers_is_not_told_that_the_lock_is_busy() {
     let testbed = Testbed::own().await;
@@ -116,7 +116,7 @@ async fn an_owner_that_no_server_answers_is_not_told_that_the_lock_is_busy() {
     fails(owner.scope(mutex.acquire_timeout(limit)).await, ErrorKind::Unavailable);
     testbed.server.resume().await.unwrap();
     let first = within("the first", first).await.unwrap().unwrap();
-    let second = acquired(owner.scope(mutex.try_acquire()).await.unwrap()).expect("nested");
+    let second = owner.scope(mutex.try_acquire()).await.expect("nested");
     assert_eq!(first.fencing_token(), second.fencing_token());
 }
 

@@ -14,14 +14,14 @@ async fn nobody_re_enters_not_even_an_owner() {
     let semaphore = testbed.semaphore(&curator, 1);
     let scoped = async {
         let guard = semaphore.acquire().await.unwrap();
-        assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
-        assert!(matches!(semaphore.acquire_timeout(BUSY).await.unwrap(), Attempt::Busy));
+        assert!(semaphore.try_acquire().await.unwrap_err().is_busy());
+        assert!(semaphore.acquire_timeout(BUSY).await.unwrap_err().is_busy());
         // By the guard it is, as any.
         let nested = guard.reenter();
         assert_eq!(guard.release().await.unwrap(), Released::StillHeld);
         let mutex = within("the mutex", testbed.mutex(&other).acquire()).await.unwrap();
         assert!(mutex.is_held() && nested.is_held());
-        assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
+        assert!(semaphore.try_acquire().await.unwrap_err().is_busy());
         assert_eq!(nested.release().await.unwrap(), Released::Confirmed);
         mutex.release().await.unwrap();
     };
@@ -137,7 +137,7 @@ async fn children_of_others_under_leases_count() {
     testbed.create(&foreign, CreateMode::Persistent).await;
     let semaphore = testbed.semaphore(&curator, 2);
     let lease = within("the other lease", semaphore.acquire()).await.unwrap();
-    assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy));
+    assert!(semaphore.try_acquire().await.unwrap_err().is_busy());
     let waiting = asks(&semaphore);
     testbed.nodes_are(1, 3).await;
     assert!(!waiting.is_finished());
@@ -167,7 +167,7 @@ async fn raising_the_limit_wakes_who_waits() {
         let known = usize::try_from(low).unwrap_or(0);
         eventually("it is known", async || semaphore.limit() == known).await;
         let held = if known == 1 { Some(semaphore.acquire().await.unwrap()) } else { None };
-        assert!(matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy), "{low}");
+        assert!(semaphore.try_acquire().await.unwrap_err().is_busy(), "{low}");
         let waiting = asks(&semaphore);
         eventually("it waits", async || testbed.leases().await.len() == known + 1).await;
         assert!(!waiting.is_finished(), "{low}");
@@ -186,14 +186,11 @@ async fn lowering_the_limit_takes_nothing_from_holders() {
     limit.set(1).await.unwrap();
     eventually("it is known", async || semaphore.limit() == 1).await;
     assert!(three.is_held());
-    assert!(matches!(semaphore.acquire_timeout(BUSY).await.unwrap(), Attempt::Busy));
+    assert!(semaphore.acquire_timeout(BUSY).await.unwrap_err().is_busy());
     let mut three = three.into_iter();
     for _ in 0..2 {
         three.next().unwrap().release().await.unwrap();
-        assert!(
-            matches!(semaphore.try_acquire().await.unwrap(), Attempt::Busy),
-            "one is enough now"
-        );
+        assert!(semaphore.try_acquire().await.unwrap_err().is_busy(), "one is enough now");
     }
     three.next().unwrap().release().await.unwrap();
     within("the one there is", semaphore.acquire()).await.unwrap().release().await.unwrap();
@@ -217,7 +214,7 @@ async fn more_than_there_are_is_an_error_when_asked_and_while_waiting() {
     held.release().await.unwrap();
 }
 
-fn tries(semaphore: &InterProcessSemaphoreV2, count: usize) -> Asks<Attempt<Guards>> {
+fn tries(semaphore: &InterProcessSemaphoreV2, count: usize) -> Asks<Guards> {
     let semaphore = semaphore.clone();
     spawned(async move { semaphore.try_acquire_many(count).await })
 }
@@ -240,13 +237,14 @@ async fn it_does_not_wait_for_one_who_passes_through() {
     for _ in 0..5 {
         // A greater count is refused by the leases, a smaller one by the lock.
         for trying in [1, 3, 4].map(|count| tries(&semaphore, count)) {
-            assert!(matches!(served(trying).await, Attempt::Busy));
+            let error = fails(within("its answer", trying).await.unwrap(), ErrorKind::Busy);
+            assert_eq!(error.path(), Some(semaphore.path()));
         }
     }
     testbed.nodes_are(1, 1).await;
     testbed.remove(&lock).await;
     let ours = within("three", semaphore.try_acquire_many(3)).await.unwrap();
-    assert_eq!(acquired(ours).expect("three are free").iter().count(), 3);
+    assert_eq!(ours.iter().count(), 3);
     testbed.remove(&lease).await;
 }
 

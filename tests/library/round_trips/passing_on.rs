@@ -256,7 +256,7 @@ async fn a_kept_node_is_given_up_when_a_stranger_comes() {
     for tries in [false, true, false] {
         let guard = match tries {
             false => mutex.acquire().await.unwrap(),
-            true => acquired(mutex.try_acquire().await.unwrap()).expect("it is ours"),
+            true => mutex.try_acquire().await.expect("it is ours"),
         };
         assert_eq!(guard.node(), node);
         guard.release().await.unwrap();
@@ -264,8 +264,8 @@ async fn a_kept_node_is_given_up_when_a_stranger_comes() {
     assert!(!client.took().contains(&Operation::Create));
     settle().await;
     let stranger = testbed.mutex(&testbed.curator().await);
-    let guard = stranger.acquire_timeout(Duration::from_secs(1)).await.unwrap();
-    acquired(guard).expect("the node was given up").release().await.unwrap();
+    let guard = stranger.acquire_timeout(Duration::from_secs(1)).await;
+    guard.expect("the node was given up").release().await.unwrap();
     // And by itself, when its time is over.
     mutex.acquire().await.unwrap().release().await.unwrap();
     testbed.children_are(0).await;

@@ -58,21 +58,20 @@ impl Contender {
     }
 
     /// An election has none.
-    pub(crate) async fn try_acquire(&self) -> Result<Option<Held>, Error> {
+    pub(crate) async fn try_acquire(&self) -> Result<Held, Error> {
         match self {
-            Self::Lock(lock) => Ok(acquired(lock.try_acquire().await?).map(Held::Lock)),
-            Self::Multi(multi) => Ok(acquired(multi.try_acquire().await?).map(Held::Multi)),
+            Self::Lock(lock) => lock.try_acquire().await.map(Held::Lock),
+            Self::Multi(multi) => multi.try_acquire().await.map(Held::Multi),
             election => unimplemented!("{election:?}"),
         }
     }
 
-    pub(crate) async fn acquire_timeout(&self, limit: Duration) -> Result<Option<Held>, Error> {
+    /// The candidate of an election must be answered in time.
+    pub(crate) async fn acquire_timeout(&self, limit: Duration) -> Result<Held, Error> {
         match self {
-            Self::Lock(lock) => Ok(acquired(lock.acquire_timeout(limit).await?).map(Held::Lock)),
-            Self::Multi(multi) => {
-                Ok(acquired(multi.acquire_timeout(limit).await?).map(Held::Multi))
-            }
-            election => tokio::time::timeout(limit, election.acquire()).await.ok().transpose(),
+            Self::Lock(lock) => lock.acquire_timeout(limit).await.map(Held::Lock),
+            Self::Multi(multi) => multi.acquire_timeout(limit).await.map(Held::Multi),
+            election => timeout(limit, election.acquire()).await.expect("an answer in time"),
         }
     }
 }

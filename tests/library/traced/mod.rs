@@ -11,6 +11,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
 use crate::prelude::*;
+use crate::recipes::contract::locks;
 
 /// What the whole process told. Tests find what is theirs by their path.
 static NOTES: LazyLock<Notes> = LazyLock::new(|| {
@@ -122,11 +123,34 @@ async fn waiting_for_oneself_is_a_warning() {
     // Another task waits for it: nothing to warn of.
     let other = mutex.clone();
     let other = tokio::spawn(async move { other.acquire_timeout(BUSY).await });
-    assert!(matches!(other.await.unwrap().unwrap(), Attempt::Busy));
+    assert!(other.await.unwrap().unwrap_err().is_busy());
     assert!(!notes.has_event(Level::WARN, &words));
-    assert!(matches!(mutex.acquire_timeout(BUSY).await.unwrap(), Attempt::Busy));
+    assert!(mutex.acquire_timeout(BUSY).await.unwrap_err().is_busy());
     assert!(notes.has_event(Level::WARN, &words));
     drop(guard);
+}
+
+/// Behind another client, and a try also behind the very task that tries.
+#[tokio::test(start_paused = true)]
+async fn a_busy_lock_is_no_warning() {
+    let notes = &*NOTES;
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    for (ours, theirs) in locks(&testbed, &curator).iter().zip(locks(&testbed, &other)) {
+        let held = within("the lock", theirs.acquire()).await.unwrap();
+        if !ours.path().ends_with("/read") {
+            fails(within("a try", ours.try_acquire()).await, ErrorKind::Busy);
+            fails(within("a limit", ours.acquire_timeout(BUSY)).await, ErrorKind::Busy);
+            fails(within("a try", theirs.try_acquire()).await, ErrorKind::Busy);
+        }
+        held.release().await.unwrap();
+    }
+    let job = curator.once(format!("{}/once", testbed.path), "key").unwrap();
+    let inner = async |_| job.try_run(async |_| Ok::<_, Error>(())).await.map(drop);
+    fails(within("a try", job.run(inner)).await, ErrorKind::Busy);
+    for level in [Level::WARN, Level::ERROR] {
+        assert_eq!(notes.events(level, &[&testbed.path]), 0, "{level}");
+    }
+    assert!(notes.has_event(Level::DEBUG, &[&testbed.path]), "it would be noted");
 }
 
 /// Each half of a read-write lock in a read hold, which need not be the first: up-grading, and a read that a waiting
@@ -140,16 +164,16 @@ async fn a_reader_that_waits_behind_itself_is_warned() {
         let words = [testbed.path.as_str(), "this very task holds"];
         let reader = lock.clone();
         let first = tokio::spawn(async move { reader.read().await }).await.unwrap().unwrap();
-        assert!(matches!(lock.write_timeout(BUSY).await.unwrap(), Attempt::Busy));
+        assert!(lock.write_timeout(BUSY).await.unwrap_err().is_busy());
         assert!(!notes.has_event(Level::WARN, &words), "another task holds it");
         let guard = lock.read().await.unwrap();
         if upgrades {
-            assert!(matches!(lock.write_timeout(BUSY).await.unwrap(), Attempt::Busy));
+            assert!(lock.write_timeout(BUSY).await.unwrap_err().is_busy());
         } else {
             let stranger = testbed.read_write(&other);
             let waiting = tokio::spawn(async move { stranger.write().await });
             testbed.children_are(3).await;
-            assert!(matches!(lock.read_timeout(BUSY).await.unwrap(), Attempt::Busy));
+            assert!(lock.read_timeout(BUSY).await.unwrap_err().is_busy());
             waiting.abort();
         }
         assert!(notes.has_event(Level::WARN, &words), "{upgrades}");

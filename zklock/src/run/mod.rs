@@ -6,10 +6,9 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 
-use futures_util::TryFutureExt;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 use zookeeper_recipes::session::RetryPolicy;
-use zookeeper_recipes::{Attempt, Curator, Error, ErrorKind, Guards, InterProcessMultiLock, Lock};
+use zookeeper_recipes::{Curator, Error, ErrorKind, Guards, InterProcessMultiLock, Lock};
 
 use crate::arguments::Run;
 use crate::connection::{FAREWELL, connect_within, goodbye, is_connected, is_unconfirmed};
@@ -87,11 +86,11 @@ impl Wait<'_> {
         let acquire = async {
             match self.deadline {
                 Some(_) => lock.acquire_timeout(left(self.deadline)).await,
-                None if self.waits => lock.acquire().await.map(Attempt::Acquired),
+                None if self.waits => lock.acquire().await,
                 None => lock.try_acquire().await,
             }
         };
-        let held = self.wait(&arguments.paths, acquire.map_err(Some), signals).await?;
+        let held = self.wait(&arguments.paths, acquire, signals).await?;
         ending.was_held = true;
         for path in &arguments.paths {
             let checked = check_recipe(self.curator, path, arguments.count.is_some());
@@ -119,34 +118,33 @@ impl Wait<'_> {
         })
     }
 
-    /// Awaits `acquire`, and meanwhile reports the holder of one of `paths`. The error of `acquire` is `None` if the
-    /// time is up and no server reported whether the lock is held.
+    /// Awaits `acquire`, and meanwhile reports the holder of one of `paths`.
     async fn wait<T>(
         &self,
         paths: &[String],
-        acquire: impl Future<Output = Result<Attempt<T>, Option<Error>>>,
+        acquire: impl Future<Output = Result<T, Error>>,
         signals: &mut Signals,
     ) -> Result<T, Failure> {
         let Self { arguments, settings, curator, .. } = *self;
         let shows = !arguments.quiet && waiting::shows(settings.verbose);
         let acquire = waiting::shown(curator, paths, shows, acquire);
         let (acquired, holder) = signals.unless_ended(self.with_holder(paths, acquire)).await?;
-        let is_timeout = |error: &Error| error.kind() == ErrorKind::Unavailable;
+        let has_deadline = self.deadline.is_some();
         match acquired {
-            Ok(Attempt::Acquired(held)) => Ok(held),
-            Ok(Attempt::Busy) if self.deadline.is_some() => Err(self.busy(paths, holder)),
-            Ok(Attempt::Busy) => {
+            Ok(held) => Ok(held),
+            Err(error) if error.is_busy() && has_deadline => Err(self.busy(paths, holder)),
+            Err(error) if error.is_busy() => {
                 let holder = timeout(FAREWELL, self.holder_of(paths));
                 let holder = signals.unless_ended(holder).await?.ok().flatten();
                 Err(self.busy(paths, holder))
             }
-            Err(Some(error)) if self.deadline.is_none() || !is_timeout(&error) => Err(error.into()),
-            Err(_) => {
+            Err(error) if error.kind() == ErrorKind::Unavailable && has_deadline => {
                 let paths = paths.join(", ");
                 let within = humantime::format_duration(arguments.timeout.unwrap_or_default());
                 let why = format!("no answer of the servers about {paths} within {within}");
                 Err(Failure::unavailable(why))
             }
+            Err(error) => Err(error.into()),
         }
     }
 

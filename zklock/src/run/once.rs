@@ -4,10 +4,9 @@ use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use zookeeper_recipes::{Attempt, Error, Hold, OnceOutcome};
+use zookeeper_recipes::{Error, Hold, OnceOutcome};
 
-use super::{Ending, Wait, until};
-use crate::connection::is_connected;
+use super::{Ending, Wait, left};
 use crate::exit::{Failure, Outcome, say};
 use crate::signals::Signals;
 use crate::supervision::Watched;
@@ -17,7 +16,7 @@ use crate::text;
 /// continues if the hold is lost and the library drops the body.
 struct Run {
     /// The only task. Its error is `None` if the command failed.
-    task: JoinSet<Result<Attempt<OnceOutcome<()>>, Option<Error>>>,
+    task: JoinSet<Result<OnceOutcome<()>, Option<Error>>>,
     hold: oneshot::Receiver<Hold>,
     succeeded: oneshot::Sender<()>,
 }
@@ -38,7 +37,7 @@ impl Wait<'_> {
         // The library escapes the key in both paths in the same way.
         let runs = format!("{}/runs", self.arguments.paths[0].trim_end_matches('/'));
         let runs = self.curator.mutex_for(runs, key)?.path().to_owned();
-        let hold = match self.wait(&[runs], self.begun(&mut run), signals).await? {
+        let hold = match self.wait(&[runs], begun(&mut run), signals).await? {
             Begun::Run(hold) => hold,
             Begun::Done { by, at } => {
                 if self.settings.verbose && !self.arguments.quiet {
@@ -72,6 +71,7 @@ impl Wait<'_> {
     fn start(&self, key: &str) -> Result<Run, Failure> {
         let once = self.locking.once(&self.arguments.paths[0], key)?;
         let waits = self.waits;
+        let deadline = self.deadline;
         let (hand_out, hold) = oneshot::channel();
         let (succeeded, success) = oneshot::channel();
         let body = async move |hold: Hold| {
@@ -80,31 +80,26 @@ impl Wait<'_> {
         };
         let mut task = JoinSet::new();
         task.spawn(async move {
-            if waits {
-                once.run(body).await.map(Attempt::Acquired)
-            } else {
-                once.try_run(body).await
+            match deadline {
+                Some(_) => once.run_timeout(left(deadline), body).await,
+                None if waits => once.run(body).await,
+                None => once.try_run(body).await,
             }
         });
         Ok(Run { task, hold, succeeded })
     }
+}
 
-    async fn begun(&self, run: &mut Run) -> Result<Attempt<Begun>, Option<Error>> {
-        let ended = tokio::select! {
-            biased;
-            Ok(hold) = &mut run.hold => return Ok(Attempt::Acquired(Begun::Run(hold))),
-            ended = run.task.join_next() => ended,
-            () = until(self.deadline) => {
-                return if is_connected(self.curator) { Ok(Attempt::Busy) } else { Err(None) };
-            }
-        };
-        match ended {
-            Some(Ok(Ok(Attempt::Acquired(OnceOutcome::AlreadyDone { by, at, .. })))) => {
-                Ok(Attempt::Acquired(Begun::Done { by, at }))
-            }
-            Some(Ok(Ok(Attempt::Busy))) => Ok(Attempt::Busy),
-            Some(Ok(Err(error))) => Err(error),
-            ended => unreachable!("the body waits for its command: {ended:?}"),
-        }
+/// Waits until the run begins, or ends without one.
+async fn begun(run: &mut Run) -> Result<Begun, Error> {
+    let ended = tokio::select! {
+        biased;
+        Ok(hold) = &mut run.hold => return Ok(Begun::Run(hold)),
+        ended = run.task.join_next() => ended,
+    };
+    match ended {
+        Some(Ok(Ok(OnceOutcome::AlreadyDone { by, at, .. }))) => Ok(Begun::Done { by, at }),
+        Some(Ok(Err(Some(error)))) => Err(error),
+        ended => unreachable!("the body waits for its command: {ended:?}"),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::timeout;
 use tools::Result;
-use zookeeper_recipes::{Attempt, Curator, Error, Guard, Hold, Lock};
+use zookeeper_recipes::{Curator, Error, Guard, Hold, Lock};
 
 use crate::candidate::{Candidate, outcome};
 use crate::hold::{self, Held, Plan};
@@ -50,8 +50,8 @@ impl Hand<'_> {
         self.log.now(What::Asks { how: way(how).to_owned() })?;
         self.answered(match how {
             ..75 => lock.acquire().await.map(Some),
-            75..85 => lock.acquire_timeout(limit).await.map(acquired),
-            85..93 => lock.try_acquire().await.map(acquired),
+            75..85 => acquired(lock.acquire_timeout(limit).await),
+            85..93 => acquired(lock.try_acquire().await),
             _ => dropped(limit, lock.acquire()).await,
         })
     }
@@ -160,10 +160,10 @@ pub(crate) async fn dropped<G>(
     timeout(limit, acquiring).await.map_or(Ok(None), |answer| answer.map(Some))
 }
 
-/// The guard, if it was acquired.
-pub(crate) fn acquired<G>(attempt: Attempt<G>) -> Option<G> {
-    match attempt {
-        Attempt::Acquired(guard) => Some(guard),
-        Attempt::Busy => None,
+/// The guard; `None` if the lock is busy.
+pub(crate) fn acquired<G>(answer: Result<G, Error>) -> Result<Option<G>, Error> {
+    match answer {
+        Err(error) if error.is_busy() => Ok(None),
+        answer => answer.map(Some),
     }
 }

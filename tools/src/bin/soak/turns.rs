@@ -111,8 +111,8 @@ impl Hand<'_> {
         self.log.now(What::Asks { how: format!("{count}: {}", way(how)) })?;
         let leases = self.answered(match how {
             ..75 => semaphore.acquire_many(count).await.map(Some),
-            75..85 => semaphore.acquire_many_timeout(count, limit).await.map(acquired),
-            85..93 => semaphore.try_acquire_many(count).await.map(acquired),
+            75..85 => acquired(semaphore.acquire_many_timeout(count, limit).await),
+            85..93 => acquired(semaphore.try_acquire_many(count).await),
             _ => dropped(limit, semaphore.acquire_many(count)).await,
         })?;
         match leases {
