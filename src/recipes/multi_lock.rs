@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::timeout_at;
 
 use super::shared::guards::Guards;
@@ -207,7 +208,7 @@ impl InterProcessMultiLock {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_acquire(&self) -> Result<Guards, Error> {
-        self.acquire_with(Patience::NoWait).await
+        self.acquire_with(Patience::TRY).await
     }
 
     /// Waits until all members are held, at most for `limit` in all. When the time is up, the members that were acquired are
@@ -245,16 +246,22 @@ impl InterProcessMultiLock {
 
     async fn acquire_with(&self, patience: Patience) -> Result<Guards, Error> {
         let mut guards = Guards::default();
+        // One set for all members: to await the guards anew for each member would take quadratic time.
+        let mut losses = FuturesUnordered::new();
         for (position, member) in self.members.iter().enumerate() {
             let acquired = tokio::select! {
                 biased;
-                lost = guards.lost_as_error() => Err(lost),
+                Some(lost) = losses.next(), if !losses.is_empty() => Err(lost),
                 acquired = member.acquire_with(patience) => {
                     acquired.map_err(|error| self.member_error(position, error))
                 }
             };
             match acquired {
-                Ok(guard) => guards.push(guard),
+                Ok(guard) => {
+                    let hold = guard.view();
+                    losses.push(async move { Error::lost(hold.path(), hold.lost().await) });
+                    guards.push(guard);
+                }
                 Err(error) => {
                     roll_back(guards, patience).await;
                     return Err(error);
@@ -290,7 +297,7 @@ async fn roll_back(guards: Guards, patience: Patience) {
     let releasing = guards.release_now();
     let released = match patience {
         Patience::Until { deadline, .. } => timeout_at(deadline, releasing).await.ok().transpose(),
-        Patience::NoWait | Patience::Forever => releasing.await.map(Some),
+        Patience::NoWait { .. } | Patience::Forever => releasing.await.map(Some),
     };
     if let Err(error) = released {
         tracing::warn!(%error, "not all members that were acquired were released");

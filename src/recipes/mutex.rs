@@ -250,7 +250,7 @@ impl InterProcessMutex {
     /// Outside a tokio runtime with timers.
     #[doc(alias = "try_lock")]
     pub async fn try_acquire(&self) -> Result<Guard, Error> {
-        self.acquire_with(Patience::NoWait).await
+        self.acquire_with(Patience::TRY).await
     }
 
     /// Waits until the lock is held, at most for `limit`. The limit covers everything: a server that does not answer, retries, a

@@ -175,7 +175,7 @@ impl InterProcessOnce {
         E: From<Error>,
         Fut: Future<Output = Result<T, E>>,
     {
-        self.run_with(Patience::NoWait, body).await
+        self.run_with(Patience::TRY, body).await
     }
 
     /// Runs `body`, unless the key is recorded: see [`run`](Self::run). Waits for the servers and for another process that runs
@@ -409,7 +409,7 @@ impl InterProcessOnce {
         let contender =
             Contender::new(recipe, Family::Exclusive(ContenderFilter::Curator), Kind::Lock);
         // Busy: another process cleans up.
-        let guard = contender.acquire(Patience::NoWait).await?;
+        let guard = contender.acquire(Patience::TRY).await?;
         let session = guard.state().session();
         let listed = session.request(|client| client.list(done.as_str())).await;
         let children =

@@ -114,7 +114,7 @@ impl InterProcessReadWriteLock {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_read(&self) -> Result<Guard, Error> {
-        self.read.acquire(Patience::NoWait).await
+        self.read.acquire(Patience::TRY).await
     }
 
     /// Acquires the write lock if no other contender holds. The future waits for the servers' answers, never for a holder.
@@ -131,7 +131,7 @@ impl InterProcessReadWriteLock {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_write(&self) -> Result<WriteGuard, Error> {
-        self.write_with(Patience::NoWait).await
+        self.write_with(Patience::TRY).await
     }
 
     /// Waits until the read lock is held, at most for `limit`: see

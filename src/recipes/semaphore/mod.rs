@@ -204,7 +204,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_acquire(&self) -> Result<Guard, Error> {
-        self.acquire_with(Patience::NoWait).await
+        self.acquire_with(Patience::TRY).await
     }
 
     /// Waits until a lease is held, at most for `limit`: see
@@ -253,7 +253,7 @@ impl InterProcessSemaphoreV2 {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_acquire_many(&self, count: usize) -> Result<Guards, Error> {
-        self.permits.acquire(count, Patience::NoWait).await
+        self.permits.acquire(count, Patience::TRY).await
     }
 
     /// Waits until `count` leases are held, at most for `limit`: see [`acquire_timeout`](Self::acquire_timeout).

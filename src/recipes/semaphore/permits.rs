@@ -92,7 +92,7 @@ impl Permits {
         self.warn_of_others();
         let mut mutex = self.mutex.clone();
         let mut permit = self.permit.clone();
-        if matches!(patience, Patience::NoWait) {
+        if matches!(patience, Patience::NoWait { .. }) {
             if self.is_full(count).await? {
                 return Err(Error::busy(&self.recipe.path));
             }

@@ -48,7 +48,7 @@ impl Contender {
         let queued = match (&entry, patience) {
             (Some(entry), _) => entry.queued.clone(),
             (None, Patience::Until { .. }) => QueuedFlag::default(),
-            (None, Patience::NoWait | Patience::Forever) => QueuedFlag::UNREAD,
+            (None, Patience::NoWait { .. } | Patience::Forever) => QueuedFlag::UNREAD,
         };
         let acquiring = async {
             match &entry {
@@ -71,7 +71,7 @@ impl Contender {
         if retention > DAY || request.waiter.node_per_hold && !retention.is_zero() {
             return Err(self.invalid_retention());
         }
-        let no_wait = matches!(patience, Patience::NoWait);
+        let no_wait = matches!(patience, Patience::NoWait { .. });
         if no_wait || companion.is_some() {
             let request = Arc::make_mut(&mut request);
             request.waiter_mut().no_wait = no_wait;
@@ -100,7 +100,7 @@ impl Contender {
             biased;
             acquiring = entry.acquiring.lock() => acquiring,
             // Another task of this owner waits for another contender.
-            () = entry.queued.wait(), if matches!(patience, Patience::NoWait) => {
+            () = entry.queued.wait(), if matches!(patience, Patience::NoWait { .. }) => {
                 return Err(Error::busy(&self.recipe.path));
             }
         };

@@ -38,7 +38,7 @@ pub trait Lock: fmt::Debug + Send + Sync + Sealed {
 
     /// See [`InterProcessMutex::try_acquire`](crate::InterProcessMutex::try_acquire).
     fn try_acquire(&self) -> BoxFuture<'_, Result<Guard, Error>> {
-        self.acquire_with(Patience::NoWait)
+        self.acquire_with(Patience::TRY)
     }
 
     /// See [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout). The time counts from this call.

@@ -24,8 +24,11 @@ use crate::session::retry::{Idempotent, with_retry};
 #[derive(Clone, Copy, Debug)]
 #[allow(unnameable_types)] // the sealed trait of `Lock` names it
 pub enum Patience {
-    /// The caller waits for answers of the servers, never for other holders.
-    NoWait,
+    /// The caller waits for answers of the servers, at most for a connection timeout, and never for other holders. Without
+    /// `connects`, it waits for no connection either.
+    NoWait {
+        connects: bool,
+    },
     /// The caller waits until the deadline, which is `limit` after the call.
     Until {
         deadline: Instant,
@@ -35,11 +38,14 @@ pub enum Patience {
 }
 
 impl Patience {
+    /// The patience of a try.
+    pub(crate) const TRY: Self = Self::NoWait { connects: true };
+
     /// A limit of zero means [`NoWait`](Self::NoWait). As a time limit, zero would leave it to chance whether the answer or
     /// the timeout comes first.
     pub(crate) fn within(limit: Duration) -> Self {
         match Instant::now().checked_add(limit) {
-            _ if limit.is_zero() => Self::NoWait,
+            _ if limit.is_zero() => Self::NoWait { connects: false },
             Some(deadline) => Self::Until { deadline, limit },
             None => Self::Forever,
         }
@@ -119,7 +125,18 @@ impl Recipe {
     ) -> Result<T, Error> {
         // Dropped after `is_queued` is called, because dropping it may reset what that reads.
         let mut answer = pin!(answer);
-        let Patience::Until { deadline, limit } = patience else { return answer.await };
+        let connection = self.curator.connection();
+        let (deadline, limit) = match patience {
+            Patience::Forever => return answer.await,
+            Patience::Until { deadline, limit } => (deadline, limit),
+            Patience::NoWait { connects } => {
+                if !connects && !connection.state().borrow().is_connected() {
+                    return Err(Error::unavailable(&self.path, Some(Duration::ZERO)));
+                }
+                let limit = connection.settings.connection_timeout;
+                (Instant::now() + limit, limit)
+            }
+        };
         match timeout_at(deadline, answer.as_mut()).await {
             Ok(answer) => answer,
             Err(_) if is_queued() => Err(Error::busy(&self.path)),

@@ -44,3 +44,27 @@ async fn without_a_server_it_is_the_same_error() {
     }
     refused.heal();
 }
+
+/// A deadline that has passed must not become a wait for a connection; a try waits for one connection timeout in all.
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_does_not_wait_for_a_connection() {
+    let testbed = Testbed::new().await;
+    let patience = Duration::from_secs(5);
+    let forever = RetryPolicy::forever(Duration::from_millis(100));
+    let builder = testbed.patient_builder().connection_timeout(patience).retry(forever);
+    let (link, curator) = testbed.linked(builder).await;
+    let refused = cut_off(&link).await;
+    until(&curator, ConnectionState::Suspended).await;
+    for lock in locks(&testbed, &curator) {
+        let began = Instant::now();
+        fails(lock.acquire_timeout(Duration::ZERO).await, ErrorKind::Unavailable);
+        assert_eq!(began.elapsed(), Duration::ZERO, "{lock:?}");
+        fails(lock.try_acquire().await, ErrorKind::Unavailable);
+        assert!(
+            began.elapsed() <= patience + Duration::from_millis(10),
+            "{lock:?}: {:?}",
+            began.elapsed()
+        );
+    }
+    refused.heal();
+}

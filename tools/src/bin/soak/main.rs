@@ -1,7 +1,8 @@
 //! Worker processes contend for a lock on an ensemble of three, through proxies, while a thousand faults hit links,
 //! members and workers; a checker judges what they logged.
 //!
-//! `make soak RECIPE=mutex FAULTS=1000 SEED=7` runs it (docs/testing.md, "The soak"). `SABOTAGE=ignores-lease` has
+//! `make soak RECIPE=mutex FAULTS=1000 SEED=7` runs it (docs/internals/testing.md, "The soak"). `RECIPE=threads SECONDS=300`
+//! hammers the locks of one process instead. `SABOTAGE=ignores-lease` has
 //! the workers believe until they release, `RETAIN=1` retain the node of the mutex: `settings.rs` has all of them.
 #![allow(clippy::disallowed_methods)] // its processes and tasks are its own
 #![allow(clippy::future_not_send)] // they stay on the thread that began them
@@ -23,14 +24,23 @@ mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod turns;
 mod worker;
 
 use std::process::ExitCode;
 use tools::Result;
 
+fn main() -> Result<ExitCode> {
+    if settings::hammers_threads() {
+        let is_clean = threads::run(settings::seconds()?)?;
+        return Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    contend()
+}
+
 #[tokio::main]
-async fn main() -> Result<ExitCode> {
+async fn contend() -> Result<ExitCode> {
     if let Some(worker) = settings::WorkerSettings::from_environment()? {
         worker::run(worker).await?;
         return Ok(ExitCode::SUCCESS);

@@ -125,6 +125,16 @@ impl Settings {
     }
 }
 
+/// `RECIPE=threads`: the threads of one process.
+pub(crate) fn hammers_threads() -> bool {
+    text("RECIPE").as_deref() == Some("threads")
+}
+
+/// `SECONDS`: how long the threads are hammered.
+pub(crate) fn seconds() -> Result<u64> {
+    Ok(number("SECONDS")?.unwrap_or(300))
+}
+
 /// None if it is empty.
 fn text(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|text| !text.is_empty())
