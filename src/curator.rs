@@ -103,7 +103,8 @@ impl Curator {
         self.with(|options| options.acls = (&*acls).into())
     }
 
-    /// Returns a handle whose recipes retry by this policy. So do its elections, which otherwise retry without end.
+    /// Returns a handle whose recipes retry by this policy. So do its elections, which otherwise retry without end: when the policy is
+    /// used up, the try has failed, which a latch and a selector report. They try again after a pause of their own.
     pub fn with_retry(&self, policy: RetryPolicy) -> Self {
         self.with(|options| {
             options.retry = policy;

@@ -6,12 +6,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::create::check_sequence;
 use super::driver::QueueDriver;
 use super::entry::list;
 use super::hold::{Answer, OwnedHold};
 use super::local_queue::Ticket;
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request};
+use super::rules::gap::Creates;
 use crate::clock::BootInstant;
 use crate::error::{Error, Released};
 use crate::metrics::Acquiring;
@@ -29,7 +31,7 @@ pub(crate) struct Contending {
 
 #[derive(Debug)]
 enum Stage {
-    /// A session task lists the path. The receiver gets whether the lock is busy.
+    /// A session task lists the path. The receiver gets whether the caller is refused, because the lock is busy.
     Checking(oneshot::Receiver<Result<bool, Error>>),
     Waiting(Waiting),
     /// Another task of this process has the lock, and the caller asked not to wait.
@@ -45,7 +47,7 @@ impl Contending {
         let began = BootInstant::now();
         let checks = request.check_first && request.companion.is_none() && !queue.is_kept();
         let stage = match checks {
-            true if queue.is_busy() => Stage::Busy,
+            true if request.waiter.no_wait && queue.is_busy() => Stage::Busy,
             true => Stage::Checking(spawn_check(queue.clone(), request.clone())),
             false => Stage::Waiting(queue.join(request.clone(), &queued, began)),
         };
@@ -158,42 +160,62 @@ impl Drop for Waiting {
     }
 }
 
-/// Lists the path in a session task and reports whether the lock is busy, so that a failing `try_acquire` creates no node.
+/// Lists the path in a session task, so that a create that is refused all the same is not sent. The receiver gets true if the lock
+/// is busy and the caller asked not to wait. The task ends with the caller.
 fn spawn_check(
     queue: Arc<QueueDriver>,
     request: Arc<Request>,
 ) -> oneshot::Receiver<Result<bool, Error>> {
-    let (tx, rx) = oneshot::channel();
+    let (mut tx, rx) = oneshot::channel();
     let connection = queue.connection().clone();
     connection.spawn(async move {
-        let is_busy = match check(&queue, &request).await {
-            Ok(is_busy) => Ok(is_busy),
-            Err(EntryAborted::Failed(error)) => Err(error),
-            // The create reports the error.
-            Err(_) => Ok(false),
+        let checked = tokio::select! {
+            biased;
+            () = tx.closed() => return,
+            checked = until_checked(&queue, &request) => checked,
         };
-        let _ = tx.send(is_busy); // the caller may have left
+        let _ = tx.send(checked); // the caller may have left
     });
     rx
 }
 
-/// Returns true if a listing shows a contender that keeps the request out.
+async fn until_checked(queue: &QueueDriver, request: &Request) -> Result<bool, Error> {
+    loop {
+        match check(queue, request).await {
+            Ok(is_refused) => return Ok(is_refused),
+            Err(EntryAborted::Failed(error)) => return Err(error),
+            // The create reports the error.
+            Err(_) if request.waiter.no_wait => return Ok(false),
+            // A caller that waits is checked in the next session.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Lists the path. Returns true if a contender keeps out a caller that asked not to wait. Fails if a create would be refused for the
+/// other nodes under the path, or for its number.
 async fn check(queue: &QueueDriver, request: &Request) -> Result<bool, EntryAborted> {
+    let no_wait = request.waiter.no_wait;
     let nodes =
         queue.current_nodes.wait().await.map_err(|none| match request.no_session(none) {
-            EntryAborted::Retry(cause) => EntryAborted::Failed(request.exhausted(cause)),
-            failed => failed,
+            EntryAborted::Retry(cause) if no_wait => EntryAborted::Failed(request.exhausted(cause)),
+            aborted => aborted,
         })?;
     // A lagging server may still list a node whose deletion another server has already confirmed.
     let listing = tokio::select! {
         biased;
-        () = nodes.session.ended().cancelled() => None,
+        () = nodes.session.ended().cancelled() => return Err(EntryAborted::Retry(None)),
         listing = list(&nodes, request, true) => listing?,
     };
     let Some(listing) = listing else { return Ok(false) };
     let path_nodes = nodes.at(&request.path, &request.family);
-    match path_nodes.family.other_recipe(&listing.children) {
-        Some(child) => Err(EntryAborted::Failed(request.mixed(child))),
-        None => Ok(path_nodes.is_busy(&listing, request.is_shared())),
+    if let Some(child) = path_nodes.family.other_recipe(&listing.children) {
+        return Err(EntryAborted::Failed(request.mixed(child)));
     }
+    if path_nodes.is_busy(&listing, request.is_shared()) && no_wait {
+        return Ok(true);
+    }
+    let creates = Creates::of(listing.cversion, listing.num_children);
+    check_sequence(request, creates.number().into())?;
+    Ok(false)
 }

@@ -104,8 +104,10 @@ impl LeaderSelector {
         run
     }
 
-    /// Enters the queue again after each term, at the tail. Without this option, [`LeaderRun::requeue`] does so. After a panic or
-    /// a refusal of the servers the run pauses first, by the retry policy.
+    /// Enters the queue again after each term, at the tail. Without this option, [`LeaderRun::requeue`] does so.
+    ///
+    /// A run that cannot enter, or whose body panicked, pauses first, from 100 ms to 10 s and longer each time. After a failed try it
+    /// lists the path before it creates a node, with this option and without.
     #[doc(alias = "autoRequeue")]
     pub fn auto_requeue(mut self) -> Self {
         self.auto_requeue = true;

@@ -13,7 +13,7 @@ use crate::recipes::shared::hold::Hold;
 ///   Candidate <-----> Leader        (any) --close--> Closed
 ///     |    ^            |           without a handle: Closed
 ///     |    +--- Idle <--+           a selector, until it queues again
-///     +--> Ended                    a latch
+///     +--> Ended                    no further session will be opened
 /// ```
 #[derive(Debug)]
 pub(super) enum Phase {
@@ -22,7 +22,7 @@ pub(super) enum Phase {
     /// A term has ended, and the caller wants no further one yet.
     Idle,
     Closed,
-    /// The candidate cannot take part again.
+    /// No further session will be opened, for this reason.
     Ended(Error),
 }
 
@@ -46,6 +46,8 @@ pub(super) struct LeaderState {
     pub(super) phase: watch::Sender<Phase>,
     /// Cancelled when the candidate is to be closed.
     pub(super) close: CancellationToken,
+    /// The error of the latest failed try.
+    refusal: watch::Sender<Option<Error>>,
     outcome: SetOnce<Result<Released, Error>>,
 }
 
@@ -55,6 +57,7 @@ impl LeaderState {
             path: path.to_string(),
             phase: watch::Sender::new(Phase::Candidate),
             close: CancellationToken::new(),
+            refusal: watch::Sender::new(None),
             outcome: SetOnce::new(),
         })
     }
@@ -68,6 +71,33 @@ impl LeaderState {
             *phase = next;
             true
         });
+    }
+
+    /// Waits until the candidate leads. The error of a try that fails meanwhile goes to each call that waits.
+    pub(super) async fn leadership(&self) -> Result<Hold, Error> {
+        // This call has not seen the failures from now on.
+        let mut refusal = self.refusal.subscribe();
+        let mut phase = self.phase.subscribe();
+        let settled = |phase: &Phase| phase.is_final() || phase.leadership().is_some();
+        let settled = tokio::select! {
+            biased;
+            settled = phase.wait_for(settled) => settled.ok(),
+            // The sender lives in `self`.
+            _ = refusal.changed() => {
+                let error = refusal.borrow().clone();
+                return Err(error.unwrap_or_else(|| self.closed_error()));
+            }
+        };
+        match settled.as_deref() {
+            Some(Phase::Leader(leadership)) => Ok(leadership.view()),
+            Some(Phase::Ended(error)) => Err(error.clone()),
+            _ => Err(self.closed_error()),
+        }
+    }
+
+    /// Reports a failed try to the calls that wait for the leadership.
+    pub(super) fn refuse(&self, error: Error) {
+        self.refusal.send_replace(Some(error));
     }
 
     /// Records the outcome of the last release. Only the first outcome counts.

@@ -11,14 +11,12 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::candidate::{Candidate, Stopped};
+use super::candidate::{Candidate, Pauses, Stopped};
 use super::handle::{Reports, TermError};
 use super::state::{CloseOnDrop, Phase};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Released};
 use crate::recipes::shared::hold::Hold;
-use crate::session::NoSession;
-use crate::session::retry::Retry;
 
 pub(super) struct SelectorTask<T, F> {
     pub(super) candidate: Candidate,
@@ -37,9 +35,6 @@ struct Term<T> {
     failed: bool,
 }
 
-/// Longest pause before a run that fails repeatedly is a candidate again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
 /// The number of reports that are kept for a caller that does not ask for them.
 const REPORTS: usize = 64;
 
@@ -52,31 +47,30 @@ where
     pub(super) async fn run(mut self) {
         let state = self.state.0.clone();
         let connection = self.candidate.recipe.curator.connection().clone();
-        let mut failing = None;
+        let session_timeout = connection.settings.session_timeout;
+        let mut pauses = Pauses::after_failures();
         loop {
             let began = BootInstant::now();
             let term = match self.term().await {
                 Ok(term) => term,
                 Err(Stopped::Closed(released)) => return state.set_outcome(released),
-                Err(Stopped::Failed(error)) => {
-                    tracing::warn!(path = state.path, %error, "does not come to lead");
-                    Term {
-                        report: Err(error.into()),
-                        released: Ok(Released::Confirmed),
-                        failed: true,
-                    }
+                Err(Stopped::Ended(error)) => {
+                    return self.report(Err(error.clone().into()), Phase::Ended(error));
                 }
+                Err(Stopped::Refused(error)) => Term {
+                    report: Err(error.into()),
+                    released: Ok(Released::Confirmed),
+                    failed: true,
+                },
             };
             let Term { report, released, failed } = term;
-            // After more than a session timeout without a failure, the retry policy starts again.
-            if !failed || began.elapsed() > connection.settings.session_timeout {
-                failing = None;
-            }
-            let pause = if failed { self.next_pause(&mut failing) } else { Duration::ZERO };
-            let no_more_sessions =
-                matches!(connection.current_session(), Err(NoSession::Closed(_)));
-            let is_last = (failed && no_more_sessions)
-                || self.reports.close_after_first.load(Ordering::Relaxed);
+            let pause = if failed {
+                pauses.after(began, session_timeout)
+            } else {
+                pauses.reset();
+                Duration::ZERO
+            };
+            let is_last = self.reports.close_after_first.load(Ordering::Relaxed);
             if is_last || state.close.is_cancelled() {
                 self.report(report, Phase::Closed);
                 return state.set_outcome(released);
@@ -89,27 +83,24 @@ where
             let mut phase = state.phase.subscribe();
             self.report(report, if self.auto_requeue { Phase::Candidate } else { Phase::Idle });
             let again = async {
-                if self.auto_requeue {
-                    connection.pause(pause).await;
+                if failed && self.auto_requeue {
+                    self.candidate.pause(pause).await;
                 } else {
-                    let _ = phase.wait_for(|phase| !matches!(phase, Phase::Idle)).await;
+                    let requeued = phase.wait_for(|phase| !matches!(phase, Phase::Idle));
+                    tokio::select! {
+                        biased;
+                        _ = requeued => {}
+                        // The next term reports it.
+                        () = connection.ended() => {}
+                    }
                 }
             };
             tokio::select! {
                 biased;
                 () = state.close.cancelled() => return state.set_outcome(released),
                 () = again => {}
-                // The next term reports it.
-                () = connection.ended() => {}
             }
         }
-    }
-
-    /// The next pause of the retry policy, then the longest pause, because a run that queues again by itself never gives up.
-    fn next_pause(&self, failing: &mut Option<(BootInstant, Retry)>) -> Duration {
-        let (since, retry) = failing
-            .get_or_insert_with(|| (BootInstant::now(), self.candidate.recipe.retry.start()));
-        retry.next_pause(since.elapsed()).unwrap_or(LONGEST_PAUSE)
     }
 
     /// Reports how a term ended and enters the next phase, in one step: a caller that has the report sees that phase.
@@ -132,8 +123,8 @@ where
     /// Contends, leads, and gives the place up.
     async fn term(&mut self) -> Result<Term<T>, Stopped> {
         let state = &self.state.0;
-        let candidate = &self.candidate;
-        let connection = candidate.recipe.curator.connection();
+        let candidate = &mut self.candidate;
+        let connection = candidate.recipe.curator.connection().clone();
         let mut lost = None;
         let (hold, leadership, working) = loop {
             let hold = candidate.contend(lost, &state.close).await?;

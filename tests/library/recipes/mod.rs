@@ -16,6 +16,7 @@ mod once;
 mod participants;
 mod read_write_lock;
 mod reentrancy;
+mod refused_candidates;
 mod revocation;
 mod semaphore;
 mod session;

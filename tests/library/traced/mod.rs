@@ -205,3 +205,33 @@ async fn data_that_are_no_count_are_one_warning() {
         assert_eq!(notes.events(Level::WARN, &words), warnings, "one until it is a count again");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_candidate_is_one_warning_for_each_cause() {
+    let notes = &*NOTES;
+    let testbed = Testbed::with_parent().await;
+    let curator = testbed.curator().await;
+    let stray = testbed.stranger().await;
+    let latch = testbed.latch(&curator);
+    let warnings = || notes.events(Level::WARN, &[testbed.path.as_str(), "does not come to lead"]);
+    let causes = [ErrorKind::UnusablePath, ErrorKind::PermissionDenied];
+    for (number, cause) in causes.into_iter().enumerate() {
+        for _ in 0..10 {
+            assert_eq!(latch.leadership().await.unwrap_err().kind(), cause);
+            assert_eq!(warnings(), 1 + number, "{cause:?}");
+        }
+        testbed.admin.set_acl(&testbed.path, &[anyone(Permission::ADMIN)]).await.unwrap();
+    }
+    testbed.open().await;
+    testbed.remove(&stray).await;
+    let term = within("leadership", latch.leadership()).await.unwrap();
+    // The same cause after a term is another event.
+    let stray = testbed.stranger().await;
+    testbed.kill_session(&curator).await;
+    within("the loss", term.lost()).await;
+    let error = latch.leadership().await.unwrap_err();
+    assert_eq!((error.kind(), warnings()), (ErrorKind::UnusablePath, 3));
+    testbed.remove(&stray).await;
+    within("leadership", latch.leadership()).await.unwrap();
+    assert_eq!(warnings(), 3);
+}
