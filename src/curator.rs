@@ -170,13 +170,20 @@ impl Curator {
     /// Closes the session of all handles: holds are lost, waiters get an error, and the ZooKeeper session ends (unless a user of
     /// [`client`](Self::client) keeps it), so that its locks pass on at once.
     ///
-    /// Waits until the bodies of [selectors](crate::leader::LeaderSelector) have ended, and then until the servers confirm the
-    /// end, each for [`CuratorBuilder::connection_timeout`] at most. Closing again is fine. If [`client`](Self::client) was
+    /// 1. Nothing begins any more, and all holds are lost except those under which the body of a
+    ///    [selector](crate::leader::LeaderSelector) runs.
+    /// 2. The bodies are asked to end, each by its token, and are dropped after the
+    ///    [grace](crate::leader::LeaderSelector::with_grace) of their selector. Until a body has ended its process leads, and the
+    ///    session lease is renewed, so a [fenced](crate::Hold::fenced) write of the body is accepted.
+    /// 3. The session ends.
+    ///
+    /// Waits for the end of the bodies, and then until the servers confirm the end of the session, each for
+    /// [`CuratorBuilder::connection_timeout`] at most. Closing again is fine. If [`client`](Self::client) was
     /// called, the servers confirm that the locks' nodes are deleted, not the end of the session.
     ///
     /// Returns [`Released::Pending`] if no server confirmed it. Then the servers delete the session's nodes when its timeout is
-    /// over, or the library does when a server answers again. Also returns `Pending` if a selector's body has not ended: the
-    /// session is kept until it does, so that no other process leads.
+    /// over, or the library does when a server answers again. Also returns `Pending` if a selector's body has not ended, because it
+    /// has a long grace or does not await: the session is kept until the body ends, so that no other process leads.
     ///
     /// # Cancel safety
     ///

@@ -117,7 +117,8 @@ impl Connection {
         self.spawner.spawn(&self.tasks, task)
     }
 
-    /// The session is not closed while the token exists: for work that is done under a hold.
+    /// The session is not closed while the token exists: for work that is done under a hold. Take the token, and then check that the
+    /// connection is not [closing](Self::closing).
     pub(crate) fn working(&self) -> TaskTrackerToken {
         self.work.token()
     }

@@ -29,8 +29,8 @@ const GRACE: Duration = Duration::from_secs(10);
 ///
 /// * **Fair**: first come, first served. When the function ends, the next candidate leads.
 /// * **One at a time**: the function is asked to end, by its [token](Hold::cancellation_token), when the leadership is lost,
-///   when [`step_down`](LeaderRun::step_down) is called, and when the run is closed. The run waits for the function to end
-///   before it gives the place up, at most for the [grace](Self::with_grace). Then it drops the function. A function that blocks
+///   when [`step_down`](LeaderRun::step_down) is called, and when the run or the [`Curator`] is closed. The run waits for the function
+///   to end before it gives the place up, at most for the [grace](Self::with_grace). Then it drops the function. A function that blocks
 ///   its thread cannot be dropped, and keeps its place as long as the session lives. When the *session* is lost, the servers give
 ///   the place away whatever the function does: usually a third of the session timeout after the cancellation, a twenty-fourth of
 ///   it at the worst, and with [`LossPolicy::SessionExpired`](crate::interop::LossPolicy::SessionExpired) before the cancellation.
@@ -75,7 +75,9 @@ impl Curator {
         let filter = ContenderFilter::default();
         let kind = filter.kind();
         let family = Family::Exclusive(filter);
-        let candidate = Candidate::new(self, path.as_ref(), recipe, family, kind)?;
+        let mut candidate = Candidate::new(self, path.as_ref(), recipe, family, kind)?;
+        // The body works under the hold until it has ended.
+        Arc::make_mut(&mut candidate.request).waiter_mut().term.outlasts_closing = true;
         Ok(LeaderSelector { candidate, grace: GRACE, auto_requeue: false })
     }
 }

@@ -129,12 +129,12 @@ where
         let (hold, leadership, working) = loop {
             let hold = candidate.contend(lost, &state.close).await?;
             let leadership = candidate.leadership(&hold);
-            // Before the check whether the leadership is held: the close of the session waits for this.
+            // Before the checks: the close of the session waits for this.
             let working = connection.working();
-            if leadership.is_held() {
+            if leadership.is_held() && !connection.closing().is_cancelled() {
                 break (hold, leadership, working);
             }
-            // The hold was lost before this task saw it, so the body must not begin.
+            // The hold was lost before this task saw it, or the connection is to be closed, so the body must not begin.
             lost = Some(hold);
         };
         tracing::info!(path = state.path, node = leadership.node(), "leads");
@@ -143,7 +143,14 @@ where
         let body = self.body.clone();
         // The body is called within the task, so that a panic of the call itself is caught as well.
         let running = connection.spawn(async move { body(leadership).await });
-        let joined = await_body(running, &stop, &state.close, self.grace).await;
+        let asked = async {
+            tokio::select! {
+                biased;
+                () = state.close.cancelled() => {}
+                () = connection.closing().cancelled() => {}
+            }
+        };
+        let joined = await_body(running, &stop, asked, self.grace).await;
         // The release ends the hold as it is called, and reports how the hold had ended before.
         let released = hold.release().await;
         drop(working);
@@ -156,18 +163,19 @@ where
     }
 }
 
-/// Waits until the body has ended. A body that does not end in time is dropped.
+/// Waits until the body has ended. The body is asked to end by `stop`, or when `asked` resolves. If it does not end in time, it is
+/// dropped.
 async fn await_body<T>(
     mut running: JoinHandle<T>,
     stop: &CancellationToken,
-    close: &CancellationToken,
+    asked: impl Future<Output = ()>,
     grace: Duration,
 ) -> Result<T, JoinError> {
     tokio::select! {
         biased;
         joined = &mut running => return joined,
         () = stop.cancelled() => {}
-        () = close.cancelled() => stop.cancel(),
+        () = asked => stop.cancel(),
     }
     if let Ok(joined) = timeout(grace, &mut running).await {
         return joined;
