@@ -105,6 +105,11 @@ impl HoldState {
         &self.znode
     }
 
+    /// The sequence number of the contender's znode.
+    pub(crate) fn sequence(&self) -> i64 {
+        self.znode.sequence
+    }
+
     pub(crate) fn session(&self) -> &Session {
         &self.znode.session
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::BootInstant;
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind, Released};
 use crate::metrics::{self, Operation};
@@ -98,8 +97,9 @@ impl Candidate {
     fn enter(&self, lost: Option<OwnedHold>) -> Contending {
         let queues = self.recipe.curator.queues();
         let mut request = self.request.clone();
-        // A try that creates a node uses up a sequence number, and fails the entries of another recipe on the path.
         if self.failed.is_some() {
+            metrics::retried(Operation::ENTER);
+            // A try that creates a node uses up a sequence number, and fails the entries of another recipe on the path.
             Arc::make_mut(&mut request).check_first = true;
         }
         match lost {
@@ -116,12 +116,15 @@ impl Candidate {
             biased;
             () = connection.closing().cancelled() => {}
             () = connection.ended() => {}
-            () = connection.pause(pause) => metrics::retried(Operation::ENTER),
+            () = connection.pause(pause) => {}
         }
     }
 }
 
-/// The pauses between failures in a row, each longer than the one before.
+/// The first pause after a short term.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The pauses between failures in a row, or between short terms, each longer than the one before.
 pub(super) struct Pauses {
     policy: RetryPolicy,
     retry: Retry,
@@ -133,17 +136,26 @@ impl Pauses {
         Self::new(RetryPolicy::endless())
     }
 
+    /// Up to `longest`.
+    pub(super) fn after_short_terms(longest: Duration) -> Self {
+        Self::new(RetryPolicy::bounded_exponential_backoff(FIRST_PAUSE, longest, usize::MAX))
+    }
+
     fn new(policy: RetryPolicy) -> Self {
         let retry = policy.start();
         Self { policy, retry }
     }
 
-    /// Returns the pause after the failure of a try that `began` at this moment. A try that took longer than a session timeout had
-    /// worked, so the pauses start afresh.
-    pub(super) fn after(&mut self, began: BootInstant, session_timeout: Duration) -> Duration {
-        if began.elapsed() > session_timeout {
+    /// Returns the pause after a failed try that took this time. A try that took longer than a session timeout had worked, so the
+    /// pauses start afresh.
+    pub(super) fn after(&mut self, took: Duration, session_timeout: Duration) -> Duration {
+        if took > session_timeout {
             self.reset();
         }
+        self.next()
+    }
+
+    pub(super) fn next(&mut self) -> Duration {
         // The policy is endless.
         self.retry.next_pause(Duration::ZERO).unwrap_or_default()
     }

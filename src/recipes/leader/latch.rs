@@ -197,7 +197,7 @@ async fn take_part(mut candidate: Candidate, state: CloseOnDrop) {
             Err(Stopped::Ended(error)) => return state.enter(Phase::Ended(error)),
             Err(Stopped::Refused(error)) => {
                 state.refuse(error);
-                let pause = candidate.pause(pauses.after(began, session_timeout));
+                let pause = candidate.pause(pauses.after(began.elapsed(), session_timeout));
                 tokio::select! {
                     biased;
                     () = state.close.cancelled() => break Ok(Released::Confirmed),

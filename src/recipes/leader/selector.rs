@@ -22,6 +22,9 @@ use crate::sync::Mutex;
 /// The default time for which a body may keep running after it was asked to end.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// The default of the longest pause after a short term.
+const REQUEUE_PAUSE: Duration = Duration::from_secs(1);
+
 /// Runs your async function while this process is the leader, and lets the next candidate lead when it ends.
 ///
 /// The znodes are those of Apache Curator's `LeaderSelector`, which are those of an
@@ -62,6 +65,7 @@ pub struct LeaderSelector {
     candidate: Candidate,
     grace: Duration,
     auto_requeue: bool,
+    requeue_pause: Duration,
 }
 
 impl Curator {
@@ -78,7 +82,8 @@ impl Curator {
         let mut candidate = Candidate::new(self, path.as_ref(), recipe, family, kind)?;
         // The body works under the hold until it has ended.
         Arc::make_mut(&mut candidate.request).waiter_mut().term.outlasts_closing = true;
-        Ok(LeaderSelector { candidate, grace: GRACE, auto_requeue: false })
+        let requeue_pause = REQUEUE_PAUSE;
+        Ok(LeaderSelector { candidate, grace: GRACE, auto_requeue: false, requeue_pause })
     }
 }
 
@@ -93,7 +98,7 @@ impl LeaderSelector {
         F: FnOnce(Hold) -> Fut + Clone + Send + 'static,
         Fut: Future<Output = T> + Send + 'static,
     {
-        let Self { candidate, grace, auto_requeue } = self.clone();
+        let Self { candidate, grace, auto_requeue, requeue_pause } = self.clone();
         let connection = candidate.recipe.curator.connection().clone();
         let state = LeaderState::new(&candidate.recipe.path);
         let reports =
@@ -101,7 +106,8 @@ impl LeaderSelector {
         let _open = state.close.clone().drop_guard();
         let run = LeaderRun { state: state.clone(), reports: reports.clone(), _open };
         let state = CloseOnDrop(state);
-        let task = SelectorTask { candidate, grace, auto_requeue, body, reports, state };
+        let task =
+            SelectorTask { candidate, grace, auto_requeue, requeue_pause, body, reports, state };
         connection.spawn(task.run());
         run
     }
@@ -113,6 +119,30 @@ impl LeaderSelector {
     #[doc(alias = "autoRequeue")]
     pub fn auto_requeue(mut self) -> Self {
         self.auto_requeue = true;
+        self
+    }
+
+    /// Sets the longest pause after a short term, for a run that [enters again](Self::auto_requeue) by itself. Defaults to 1 s; zero
+    /// means no pause.
+    ///
+    /// A term is short if its function returned by itself within a second. Each such term costs two writes of the servers' quorum. So
+    /// after each the run pauses, from 10 ms up to this time, and longer each time. The pauses start afresh after a term that was
+    /// longer, and when another candidate has entered in between. A lost term, a term that was [asked to end](LeaderRun::step_down) and a close
+    /// are followed by no such pause. The first pause of a run is a warning in the log.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zookeeper_recipes::{Curator, Error};
+    /// # async fn next_job() {}
+    /// # async fn example(curator: Curator) -> Result<(), Error> {
+    /// // A term for each job, as fast as jobs come.
+    /// let selector = curator.leader_selector("/worker")?.auto_requeue();
+    /// let run = selector.with_requeue_pause(Duration::ZERO).run(async |_term| next_job().await);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_requeue_pause(mut self, longest: Duration) -> Self {
+        self.requeue_pause = longest;
         self
     }
 

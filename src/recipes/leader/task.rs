@@ -22,6 +22,8 @@ pub(super) struct SelectorTask<T, F> {
     pub(super) candidate: Candidate,
     pub(super) grace: Duration,
     pub(super) auto_requeue: bool,
+    /// The longest pause after a short term. Zero: there is none.
+    pub(super) requeue_pause: Duration,
     pub(super) body: F,
     pub(super) reports: Arc<Reports<T>>,
     pub(super) state: CloseOnDrop,
@@ -31,9 +33,21 @@ pub(super) struct SelectorTask<T, F> {
 struct Term<T> {
     report: Result<T, TermError<T>>,
     released: Result<Released, Error>,
-    /// True if a pause is due before the next term.
-    failed: bool,
+    ending: Ending,
 }
+
+/// How a term ended, for the pause before the next one.
+enum Ending {
+    /// The term was long, or its end was asked for, or it was lost: no pause may slow a fail-over.
+    Plain,
+    /// The term did not begin, or its body panicked.
+    Failed,
+    /// The body returned by itself within [`SHORT_TERM`]. The node had this sequence number.
+    Short { sequence: i64 },
+}
+
+/// A body that returns by itself before this time is too fast for an election: each term costs two writes of the quorum.
+const SHORT_TERM: Duration = Duration::from_secs(1);
 
 /// The number of reports that are kept for a caller that does not ask for them.
 const REPORTS: usize = 64;
@@ -47,8 +61,7 @@ where
     pub(super) async fn run(mut self) {
         let state = self.state.0.clone();
         let connection = self.candidate.recipe.curator.connection().clone();
-        let session_timeout = connection.settings.session_timeout;
-        let mut pauses = Pauses::after_failures();
+        let mut pacing = Pacing::new(connection.settings.session_timeout, self.requeue_pause);
         loop {
             let began = BootInstant::now();
             let term = match self.term().await {
@@ -60,16 +73,10 @@ where
                 Err(Stopped::Refused(error)) => Term {
                     report: Err(error.into()),
                     released: Ok(Released::Confirmed),
-                    failed: true,
+                    ending: Ending::Failed,
                 },
             };
-            let Term { report, released, failed } = term;
-            let pause = if failed {
-                pauses.after(began, session_timeout)
-            } else {
-                pauses.reset();
-                Duration::ZERO
-            };
+            let Term { report, released, ending } = term;
             let is_last = self.reports.close_after_first.load(Ordering::Relaxed);
             if is_last || state.close.is_cancelled() {
                 self.report(report, Phase::Closed);
@@ -83,7 +90,8 @@ where
             let mut phase = state.phase.subscribe();
             self.report(report, if self.auto_requeue { Phase::Candidate } else { Phase::Idle });
             let again = async {
-                if failed && self.auto_requeue {
+                if self.auto_requeue {
+                    let pause = pacing.pause(ending, began.elapsed(), &state.path);
                     self.candidate.pause(pause).await;
                 } else {
                     let requeued = phase.wait_for(|phase| !matches!(phase, Phase::Idle));
@@ -137,6 +145,8 @@ where
             // The hold was lost before this task saw it, or the connection is to be closed, so the body must not begin.
             lost = Some(hold);
         };
+        let began = BootInstant::now();
+        let sequence = hold.state().sequence();
         tracing::info!(path = state.path, node = leadership.node(), "leads");
         state.enter(Phase::Leader(leadership.view()));
         let stop = leadership.stop().clone();
@@ -151,15 +161,74 @@ where
             }
         };
         let joined = await_body(running, &stop, asked, self.grace).await;
+        // The token is cancelled by a loss and by the release as well.
+        let by_itself = !stop.is_cancelled();
+        let is_short = began.elapsed() < SHORT_TERM;
         // The release ends the hold as it is called, and reports how the hold had ended before.
         let released = hold.release().await;
         drop(working);
         tracing::info!(path = state.path, "leads no more");
         let lost = released.as_ref().err().filter(|error| error.kind() == ErrorKind::Lost);
         let report = make_report(joined, lost, &state.path);
-        let failed =
-            report.as_ref().is_err_and(|ended| ended.error.kind() == ErrorKind::BodyPanicked);
-        Ok(Term { report, released, failed })
+        let ending = match &report {
+            Ok(_) if by_itself && is_short => Ending::Short { sequence },
+            Err(ended) if ended.error.kind() == ErrorKind::BodyPanicked => Ending::Failed,
+            _ => Ending::Plain,
+        };
+        Ok(Term { report, released, ending })
+    }
+}
+
+/// The pauses of a run between two terms.
+struct Pacing {
+    session_timeout: Duration,
+    failures: Pauses,
+    /// `None`: short terms are followed by no pause.
+    short_terms: Option<Pauses>,
+    /// The sequence number of the last term, if it was short.
+    last_short: Option<i64>,
+    warned: bool,
+}
+
+impl Pacing {
+    fn new(session_timeout: Duration, requeue_pause: Duration) -> Self {
+        let short_terms = (!requeue_pause.is_zero()).then_some(requeue_pause);
+        Self {
+            session_timeout,
+            failures: Pauses::after_failures(),
+            short_terms: short_terms.map(Pauses::after_short_terms),
+            last_short: None,
+            warned: false,
+        }
+    }
+
+    /// Returns the pause after a term that took this time, the wait for it included.
+    fn pause(&mut self, ending: Ending, took: Duration, path: &str) -> Duration {
+        let last_short = self.last_short.take();
+        let sequence = match ending {
+            Ending::Failed => return self.failures.after(took, self.session_timeout),
+            Ending::Plain => None,
+            Ending::Short { sequence } => Some(sequence),
+        };
+        self.failures.reset();
+        let (Some(sequence), Some(short_terms)) = (sequence, &mut self.short_terms) else {
+            return Duration::ZERO;
+        };
+        // The numbers follow each other if no other contender has led since the last term.
+        if last_short.is_none_or(|last| sequence != last + 1) {
+            short_terms.reset();
+        }
+        self.last_short = Some(sequence);
+        let pause = short_terms.next();
+        if !self.warned {
+            self.warned = true;
+            tracing::warn!(
+                path,
+                ?pause,
+                "a term ended by itself within a second: the run pauses after such terms"
+            );
+        }
+        pause
     }
 }
 

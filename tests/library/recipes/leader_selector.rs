@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use zookeeper_recipes::leader::LeaderSelector;
+
 use crate::prelude::*;
 use crate::support::selectors::{Ended, Led, Report, failed};
 
@@ -160,7 +162,8 @@ async fn reports_are_kept_until_they_are_read() {
     let (testbed, curator) = Testbed::with_curator().await;
     let (terms, go) = (Arc::new(AtomicU64::new(0)), Arc::new(Semaphore::new(0)));
     let (done, mut own) = (go.clone(), 0);
-    let run = testbed.selector(&curator).auto_requeue().run(async move |_| {
+    let selector = testbed.selector(&curator).auto_requeue().with_requeue_pause(Duration::ZERO);
+    let run = selector.run(async move |_| {
         own += 1;
         assert_eq!(own, 1, "each term runs a clone of the body");
         let term = 1 + terms.fetch_add(1, Ordering::Relaxed);
@@ -460,6 +463,120 @@ async fn a_session_that_ends_while_its_curator_closes_is_a_loss() {
     assert_eq!(failed(leader.report().await), expected);
     within("the end", closing).await.unwrap();
     testbed.children_are(0).await;
+}
+
+/// Counts the terms of a body that returns at once.
+fn at_once(selector: &LeaderSelector) -> (LeaderRun<()>, Arc<AtomicUsize>) {
+    let terms = Arc::new(AtomicUsize::new(0));
+    let counted = terms.clone();
+    let run = selector.clone().auto_requeue().run(async move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    (run, terms)
+}
+
+/// Without the pause there were 1,200 terms in 10 s.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_returns_at_once_is_paused_longer_each_time() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let selector = testbed.selector(&curator);
+    for (longest, terms_in_a_minute) in [
+        (None, 60..75),
+        (Some(Duration::from_millis(100)), 500..620),
+        (Some(10 * GRACE), 14..24),
+        (Some(Duration::ZERO), 5000..usize::MAX),
+    ] {
+        let selector = match longest {
+            None => selector.clone(),
+            Some(longest) => selector.clone().with_requeue_pause(longest),
+        };
+        let (run, terms) = at_once(&selector);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let terms = terms.load(Ordering::Relaxed);
+        assert!(terms_in_a_minute.contains(&terms), "{terms} with {longest:?}");
+        // A pause ends with the run.
+        let before = Instant::now();
+        within("the close", run.close()).await.unwrap();
+        assert!(before.elapsed() < Duration::from_millis(100), "{:?}", before.elapsed());
+    }
+    let (_run, _) = at_once(&selector.with_requeue_pause(LONG));
+    tokio::time::sleep(LONG).await;
+    let before = Instant::now();
+    within("the end", curator.close()).await;
+    assert!(before.elapsed() < Duration::from_millis(100), "{:?}", before.elapsed());
+}
+
+/// However short it was.
+#[tokio::test(start_paused = true)]
+async fn a_term_that_was_lost_or_asked_to_end_is_followed_by_no_pause() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let selector = testbed.selector(&curator).auto_requeue().with_requeue_pause(LONG);
+    let mut led = Led::obedient(&selector);
+    let soon = Duration::from_millis(100);
+    for way in ["asked", "lost", "lost, and it returns a value", "long", "session over"] {
+        // The next pause of short terms would be longer than `soon`.
+        for _ in 0..6 {
+            led.leads().await.end();
+            led.report().await.unwrap();
+        }
+        let term = led.leads().await;
+        let before = match way {
+            "asked" => {
+                assert!(led.run.step_down());
+                Instant::now()
+            }
+            "long" => {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                term.end();
+                Instant::now()
+            }
+            "session over" => {
+                testbed.kill_session(&curator).await;
+                within("the loss", term.leadership.lost()).await;
+                Instant::now()
+            }
+            _ => {
+                testbed.remove(term.leadership.node()).await;
+                within("the loss", term.leadership.lost()).await;
+                if way == "lost, and it returns a value" {
+                    term.end();
+                }
+                Instant::now()
+            }
+        };
+        let next = led.leads().await;
+        // A new session takes a little longer.
+        assert!(before.elapsed() < soon, "{way}: {:?}", before.elapsed());
+        drop(led.report().await);
+        // The pauses begin afresh.
+        let before = Instant::now();
+        next.end();
+        led.report().await.unwrap();
+        let next = led.leads().await;
+        let paused = before.elapsed();
+        assert!(paused >= Duration::from_millis(10) && paused < soon, "{way}: {paused:?}");
+        next.end();
+        led.report().await.unwrap();
+    }
+}
+
+/// Two candidates that take turns are not slowed down.
+#[tokio::test(start_paused = true)]
+async fn the_pauses_start_afresh_after_a_term_of_another_candidate() {
+    let (testbed, curators) = Testbed::with_curators::<2>().await;
+    let runs = curators.each_ref().map(|curator| at_once(&testbed.selector(curator)));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    for (_, terms) in &runs {
+        let terms = terms.load(Ordering::Relaxed);
+        assert!(terms > 100, "{terms}");
+    }
+    let [(run, terms), (alone, _)] = runs;
+    within("the close", alone.close()).await.unwrap();
+    let before = terms.load(Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let terms = terms.load(Ordering::Relaxed) - before;
+    assert!(terms < 25, "{terms}");
+    within("the close", run.close()).await.unwrap();
 }
 
 /// It waits for itself, as long as it may.

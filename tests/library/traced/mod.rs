@@ -235,3 +235,24 @@ async fn a_refused_candidate_is_one_warning_for_each_cause() {
     within("leadership", latch.leadership()).await.unwrap();
     assert_eq!(warnings(), 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_short_terms_is_one_warning() {
+    let notes = &*NOTES;
+    let (testbed, curator) = Testbed::with_curator().await;
+    let words = [testbed.path.as_str(), "a term ended by itself within a second"];
+    let selector = testbed.selector(&curator);
+    // A run that does not queue again by itself has no pause.
+    within("a term", selector.run(async |_| ()).into_future()).await.unwrap();
+    let quiet = selector.clone().auto_requeue().with_requeue_pause(Duration::ZERO);
+    let run = quiet.run(async |_| ());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    run.close().await.unwrap();
+    assert_eq!(notes.events(Level::WARN, &words), 0);
+    for runs in 1..3 {
+        let run = selector.clone().auto_requeue().run(async |_| ());
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        run.close().await.unwrap();
+        assert_eq!(notes.events(Level::WARN, &words), runs);
+    }
+}
