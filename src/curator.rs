@@ -192,6 +192,34 @@ impl Curator {
         self.handle.connection.close().await
     }
 
+    /// As [`close`](Self::close), and returns after `limit` at the latest. The limit covers all of it: the grace of the bodies, which
+    /// may be longer than [`CuratorBuilder::connection_timeout`], and the confirmation of the servers.
+    ///
+    /// Returns [`Released::Pending`] when the time is up. The close continues in the background: a body that has not ended keeps its
+    /// hold and the session until it ends. If the process ends before, the servers give its locks to others when the session expires.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zookeeper_recipes::{Curator, Released};
+    /// # async fn example(curator: Curator) {
+    /// // The orchestrator kills the process after 30 s.
+    /// if curator.close_timeout(Duration::from_secs(25)).await == Released::Pending {
+    ///     eprintln!("the locks of this process may stay taken until the session expires");
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`close`](Self::close).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn close_timeout(&self, limit: Duration) -> Released {
+        self.handle.connection.close_within(limit).await
+    }
+
     fn current_session(&self) -> Result<Arc<Session>, Error> {
         self.handle.connection.current_session().map_err(|none| match none {
             NoSession::NotConnected => not_now(),

@@ -180,6 +180,19 @@ impl Connection {
         outcome.unwrap_or(Released::Pending)
     }
 
+    /// Closes the session, and waits at most for `limit` until no task of the connection is left. Unlike [`close`](Self::close) this
+    /// waits for bodies for longer than the connection timeout.
+    pub(crate) async fn close_within(&self, limit: Duration) -> Released {
+        self.close.cancel();
+        let mut closed = self.closed.clone();
+        // The supervisor owns the sender, and ends last.
+        let supervised = async { while closed.changed().await.is_ok() {} };
+        if tokio::time::timeout(limit, supervised).await.is_err() {
+            return Released::Pending;
+        }
+        self.close().await
+    }
+
     /// Pauses before the next try, and returns early when a server answers again.
     pub(crate) async fn pause(&self, pause: Duration) {
         let mut state = self.state.subscribe();

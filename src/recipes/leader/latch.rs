@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::DropGuard;
 
@@ -165,6 +166,35 @@ impl LeaderLatch {
     pub async fn close(&self) -> Result<Released, Error> {
         self.state.enter(Phase::Closed);
         self.state.close().await
+    }
+
+    /// As [`close`](Self::close), and returns after `limit` at the latest: then with [`Released::Pending`], and the closing continues
+    /// in the background.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zookeeper_recipes::{Error, leader::LeaderLatch};
+    /// # async fn example(latch: LeaderLatch) -> Result<(), Error> {
+    /// let released = latch.close_timeout(Duration::from_secs(5)).await?;
+    /// println!("the place is given up: {released:?}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`close`](Self::close).
+    ///
+    /// # Errors
+    ///
+    /// As for [`close`](Self::close).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn close_timeout(&self, limit: Duration) -> Result<Released, Error> {
+        self.state.enter(Phase::Closed);
+        self.state.close_within(limit).await
     }
 
     /// Returns the path, under the namespace.

@@ -1,8 +1,10 @@
 //! [`LeaderState`]: the state that the task of a latch or a selector shares with its handles.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{SetOnce, watch};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind, Released};
@@ -111,6 +113,11 @@ impl LeaderState {
         self.outcome.wait().await.clone()
     }
 
+    /// As [`close`](Self::close), at most for `limit`.
+    pub(super) async fn close_within(&self, limit: Duration) -> Result<Released, Error> {
+        timeout(limit, self.close()).await.unwrap_or(Ok(Released::Pending))
+    }
+
     pub(super) fn closed_error(&self) -> Error {
         let path = &self.path;
         let text = format!("closed: it is no candidate at {path} any more");
@@ -124,7 +131,11 @@ pub(super) struct CloseOnDrop(pub(super) Arc<LeaderState>);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        self.0.enter(Phase::Closed);
+        let state = &self.0;
+        state.enter(match state.close.is_cancelled() {
+            true => Phase::Closed,
+            false => Phase::Ended(state.closed_error()),
+        });
         self.0.set_outcome(Ok(Released::Confirmed));
     }
 }

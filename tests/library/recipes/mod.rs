@@ -21,5 +21,6 @@ mod revocation;
 mod semaphore;
 mod session;
 mod shared_count;
+mod shutdown;
 mod ten_thousand_tasks;
 mod zero_limit;
