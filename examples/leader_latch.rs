@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use zookeeper_recipes::{CancellationToken, Curator, Error, Hold};
+use zookeeper_recipes::{CancellationToken, Curator, Error, ErrorKind, Hold};
 use zookeeper_testkit::{TestServer, random_path};
 
 /// Stands for the work of a leader.
@@ -14,19 +14,30 @@ async fn serve(name: &str, term: &Hold) {
     std::future::pending().await
 }
 
+/// Returns true if the latch takes part no more. After any other error it tries again.
+fn is_final(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Closed | ErrorKind::AuthenticationFailed)
+}
+
 /// One process of the service, until `stop`.
 async fn replica(curator: Curator, path: String, name: &str, stop: CancellationToken) {
     let latch = curator.with_identity(name).leader_latch(&path).expect("a valid path");
     let terms = async {
         loop {
-            let term = latch.leadership().await?; // waits, until this process leads
+            // Waits, until this process leads.
+            let term = match latch.leadership().await {
+                Ok(term) => term,
+                Err(ended) if is_final(&ended) => return ended,
+                Err(refused) => {
+                    eprintln!("{name} does not lead yet: {refused}");
+                    continue;
+                }
+            };
             // Cancelled before another process can lead.
             term.cancellation_token().run_until_cancelled(serve(name, &term)).await;
         }
-        #[allow(unreachable_code)] // gives the type of the error
-        Ok::<(), Error>(())
     };
-    if let Some(Err(error)) = stop.run_until_cancelled(terms).await {
+    if let Some(error) = stop.run_until_cancelled(terms).await {
         eprintln!("{name} cannot be a candidate: {error}");
     }
     latch.close().await.expect("its place is given up");

@@ -58,7 +58,7 @@ conditions() {
     wait.rs 's/(deleted\(&watch\.node\);\n                \}\n                )Some\(Event::List\)/$1Some(Event::Admitted)/'
 
   drop 'passing on: by the loss policy of the next one' \
-    driver.rs 's/lease\.terms\(policy,/lease.terms(crate::session::lease::LossPolicy::SessionExpired,/'
+    driver.rs 's/lease\.terms\(kind,/lease.terms(crate::session::lease::LossPolicy::SessionExpired.into(),/'
   drop 'passing on: only the present hold gives back' \
     local_queue.rs 's/NodeState::Held\(node\) if self\.hold == hold/NodeState::Held(node) if self.hold >= hold/' \
     local_queue.rs 's/NodeState::Held\(_\)\) && self\.hold == hold/NodeState::Held(_)) && self.hold >= hold/'

@@ -104,7 +104,8 @@ impl Curator {
         self.with(|options| options.acls = (&*acls).into())
     }
 
-    /// Returns a handle whose recipes retry by this policy. So do its elections, which otherwise retry without end.
+    /// Returns a handle whose recipes retry by this policy. So do its elections, which otherwise retry without end: when the policy is
+    /// used up, the try has failed, which a latch and a selector report. They try again after a pause of their own.
     pub fn with_retry(&self, policy: RetryPolicy) -> Self {
         self.with(|options| {
             options.retry = policy;
@@ -183,19 +184,54 @@ impl Curator {
     /// Closes the session of all handles: holds are lost, waiters get an error, and the ZooKeeper session ends (unless a user of
     /// [`client`](Self::client) keeps it), so that its locks pass on at once.
     ///
-    /// Waits until the bodies of [selectors](crate::leader::LeaderSelector) have ended, and then until the servers confirm the
-    /// end, each for [`CuratorBuilder::connection_timeout`] at most. Closing again is fine. If [`client`](Self::client) was
+    /// 1. Nothing begins any more, and all holds are lost except those under which the body of a
+    ///    [selector](crate::leader::LeaderSelector) runs.
+    /// 2. The bodies are asked to end, each by its token, and are dropped after the
+    ///    [grace](crate::leader::LeaderSelector::with_grace) of their selector. Until a body has ended its process leads, and the
+    ///    session lease is renewed, so a [fenced](crate::Hold::fenced) write of the body is accepted.
+    /// 3. The session ends.
+    ///
+    /// Waits for the end of the bodies, and then until the servers confirm the end of the session, each for
+    /// [`CuratorBuilder::connection_timeout`] at most. Closing again is fine. If [`client`](Self::client) was
     /// called, the servers confirm that the locks' nodes are deleted, not the end of the session.
     ///
     /// Returns [`Released::Pending`] if no server confirmed it. Then the servers delete the session's nodes when its timeout is
-    /// over, or the library does when a server answers again. Also returns `Pending` if a selector's body has not ended: the
-    /// session is kept until it does, so that no other process leads.
+    /// over, or the library does when a server answers again. Also returns `Pending` if a selector's body has not ended, because it
+    /// has a long grace or does not await: the session is kept until the body ends, so that no other process leads.
     ///
     /// # Cancel safety
     ///
     /// The close continues if the future is dropped after it was polled once.
     pub async fn close(&self) -> Released {
         self.handle.connection.close().await
+    }
+
+    /// As [`close`](Self::close), and returns after `limit` at the latest. The limit covers all of it: the grace of the bodies, which
+    /// may be longer than [`CuratorBuilder::connection_timeout`], and the confirmation of the servers.
+    ///
+    /// Returns [`Released::Pending`] when the time is up. The close continues in the background: a body that has not ended keeps its
+    /// hold and the session until it ends. If the process ends before, the servers give its locks to others when the session expires.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zookeeper_recipes::{Curator, Released};
+    /// # async fn example(curator: Curator) {
+    /// // The orchestrator kills the process after 30 s.
+    /// if curator.close_timeout(Duration::from_secs(25)).await == Released::Pending {
+    ///     eprintln!("the locks of this process may stay taken until the session expires");
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`close`](Self::close).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn close_timeout(&self, limit: Duration) -> Released {
+        self.handle.connection.close_within(limit).await
     }
 
     fn current_session(&self) -> Result<Arc<Session>, Error> {

@@ -18,7 +18,18 @@ pub(crate) async fn run(
     end: CancellationToken,
 ) -> Result<(), Error> {
     while let Some(term) = end.run_until_cancelled(latch.leadership()).await {
-        let term = term?;
+        let term = match term {
+            Ok(term) => term,
+            Err(ended)
+                if matches!(ended.kind(), ErrorKind::Closed | ErrorKind::AuthenticationFailed) =>
+            {
+                return Err(ended);
+            }
+            Err(refused) => {
+                eprintln!("does not lead yet: {refused}"); // the latch tries again
+                continue;
+            }
+        };
         println!("leads, under token {}", term.fencing_token());
         work(&curator, &term, &end).await?;
         println!("stopped its job");

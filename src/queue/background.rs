@@ -10,7 +10,7 @@ use super::driver::{QueueDriver, SharedWatch};
 use super::node::Znode;
 use super::path_nodes::PathNodes;
 use crate::clock::BootInstant;
-use crate::session::lease::LossPolicy;
+use crate::session::lease::TermKind;
 
 /// Lists the contenders, with a watch on the children, to see whether the znode is the sole one.
 pub(super) async fn ask_whether_sole(
@@ -39,11 +39,11 @@ pub(super) async fn retain(
     znode: Arc<Znode>,
     end: CancellationToken,
     retention: Duration,
-    loss_policy: LossPolicy,
+    kind: TermKind,
 ) {
     let session = &znode.session;
     let event = async {
-        let term = session.lease.term(loss_policy, BootInstant::now())?;
+        let term = session.lease.term(kind, BootInstant::now())?;
         let mut link = session.client().ok()?.watch_link();
         let room = session.try_reserve_spare_watch(&znode.path)?;
         let watch = {

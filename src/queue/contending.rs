@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::create::check_sequence;
 use super::driver::QueueDriver;
 use super::entry::list;
 use super::hold::{Answer, OwnedHold};
@@ -13,6 +14,7 @@ use super::local_queue::Ticket;
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request};
 use super::retries::Callers;
+use super::rules::gap::Creates;
 use crate::clock::BootInstant;
 use crate::error::{Error, Released};
 use crate::metrics::Acquiring;
@@ -153,33 +155,48 @@ impl Drop for Waiting {
     }
 }
 
-/// Lists the path in a session task, so that a try of a busy lock creates no node.
+/// Lists the path in a session task, so that a create that is refused all the same is not sent. The task ends with the caller.
 fn spawn_check(
     queue: Arc<QueueDriver>,
     request: Arc<Request>,
 ) -> oneshot::Receiver<Result<(), Error>> {
-    let (tx, rx) = oneshot::channel();
+    let (mut tx, rx) = oneshot::channel();
     let connection = queue.connection().clone();
     connection.spawn(async move {
-        let checked = match check(&queue, &request).await {
-            Err(EntryAborted::Failed(error)) => Err(error),
-            // The create reports any other error.
-            Ok(()) | Err(_) => Ok(()),
+        let checked = tokio::select! {
+            biased;
+            () = tx.closed() => return,
+            checked = until_checked(&queue, &request) => checked,
         };
         let _ = tx.send(checked); // the caller may have left
     });
     rx
 }
 
-/// Fails if a listing shows a contender that keeps the request out.
+async fn until_checked(queue: &QueueDriver, request: &Request) -> Result<(), Error> {
+    loop {
+        match check(queue, request).await {
+            Ok(()) => return Ok(()),
+            Err(EntryAborted::Failed(error)) => return Err(error),
+            // The create reports the error.
+            Err(_) if request.waiter.no_wait => return Ok(()),
+            // A caller that waits is checked in the next session.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Lists the path. Fails if a contender keeps out a caller that asked not to wait, or if a create would be refused for the other
+/// nodes under the path, or for its number.
 async fn check(queue: &QueueDriver, request: &Request) -> Result<(), EntryAborted> {
+    let no_wait = request.waiter.no_wait;
     let nodes =
         queue.current_nodes.wait().await.map_err(|none| match request.no_session(none) {
-            EntryAborted::Retry(_) => {
+            EntryAborted::Retry(_) if no_wait => {
                 let waited = queue.connection().settings.connection_timeout;
                 EntryAborted::Failed(Error::unavailable(&request.path, Some(waited)))
             }
-            failed => failed,
+            aborted => aborted,
         })?;
     // A node of ours that is being deleted keeps nobody out: the create is sent behind its delete.
     let is_leaving = queue.is_leaving();
@@ -187,20 +204,22 @@ async fn check(queue: &QueueDriver, request: &Request) -> Result<(), EntryAborte
     // A lagging server may still list a node whose deletion another server has already confirmed.
     let listing = tokio::select! {
         biased;
-        () = nodes.session.ended().cancelled() => None,
+        () = nodes.session.ended().cancelled() => return Err(EntryAborted::Retry(None)),
         listing = list(&nodes, request, callers, true) => listing?,
     };
     let Some(listing) = listing else { return Ok(()) };
     let path_nodes = nodes.at(&request.path, &request.family);
-    match path_nodes.family.other_recipe(&listing.children) {
-        Some(child) => Err(EntryAborted::Failed(request.mixed(child))),
-        None if path_nodes.is_busy(&listing, request.is_shared())
-            && !is_leaving
-            // A contender that only keeps its node gives it up when it sees ours.
-            && !path_nodes.may_be_kept(&listing) =>
-        {
-            Err(EntryAborted::Failed(Error::busy(&request.path)))
-        }
-        None => Ok(()),
+    if let Some(child) = path_nodes.family.other_recipe(&listing.children) {
+        return Err(EntryAborted::Failed(request.mixed(child)));
     }
+    // A contender that only keeps its node gives it up when it sees ours.
+    if path_nodes.is_busy(&listing, request.is_shared())
+        && no_wait
+        && !is_leaving
+        && !path_nodes.may_be_kept(&listing)
+    {
+        return Err(EntryAborted::Failed(Error::busy(&request.path)));
+    }
+    let creates = Creates::of(listing.cversion, listing.num_children);
+    check_sequence(request, creates.number().into())
 }

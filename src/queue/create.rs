@@ -273,7 +273,7 @@ pub(super) async fn create_node(
         };
         let failure = match creating.answered().await {
             Ok((node, placement)) => {
-                check_sequence(request, &node)?;
+                check_sequence(request, node.znode.sequence)?;
                 return Ok((node, placement));
             }
             Err(failure) => failure,
@@ -292,7 +292,7 @@ pub(super) async fn create_node(
                 let Some((node, placement)) = creating.resolved(callers).await? else {
                     return Err(EntryAborted::Retry(Some(cause)));
                 };
-                check_sequence(request, &node)?;
+                check_sequence(request, node.znode.sequence)?;
                 return Ok((node, placement));
             }
             failure @ Failure::Refused(_) => {
@@ -459,8 +459,7 @@ async fn make_parents(
 }
 
 /// Refuses a sequence number so close to the wrap that the order would end.
-fn check_sequence(request: &Request, node: &OwnedNode) -> Result<(), EntryAborted> {
-    let sequence = node.znode.sequence;
+pub(super) fn check_sequence(request: &Request, sequence: i64) -> Result<(), EntryAborted> {
     if is_safe_sequence(sequence) {
         return Ok(());
     }

@@ -35,7 +35,7 @@ use crate::client::{ChildrenWatch, ClientError, Listing};
 use crate::clock::BootInstant;
 use crate::error::{Error, Loss};
 use crate::session::Connection;
-use crate::session::lease::{EndedTerms, LeaseTerm, LeaseTerms, LossPolicy};
+use crate::session::lease::{EndedTerms, LeaseTerm, LeaseTerms, TermKind};
 use crate::sync::Mutex;
 
 /// See the [module](self).
@@ -147,7 +147,7 @@ enum Action {
         znode: Arc<Znode>,
         end: CancellationToken,
         retention: Duration,
-        loss_policy: LossPolicy,
+        term: TermKind,
     },
     Begin(PendingHold),
     /// Give the node back to its entry, to prove the session.
@@ -244,16 +244,16 @@ impl Inner {
                     path_nodes: node.path_nodes.clone(),
                 }
             }
-            Command::Retain { retention, loss_policy } => {
+            Command::Retain { retention, term } => {
                 let first = first.as_mut()?;
                 let znode = first.node.znode.clone();
-                Action::Retain { znode, end: first.retention(), retention, loss_policy }
+                Action::Retain { znode, end: first.retention(), retention, term }
             }
         })
     }
 }
 
-/// Gathers the conditions that the queue asks for, and the terms of the lease if it asks for a loss policy.
+/// Gathers the conditions that the queue asks for, and the terms of the lease if it asks for a kind.
 ///
 /// Three of the checks change what they check, so they run only when the queue asks: `has_fired` takes the wake from the task
 /// that awaits the watch, `has_changed` reports a change of the connection once, and `terms` ends terms.
@@ -268,13 +268,13 @@ fn look(
         return (Conditions { closing, ..Conditions::default() }, None);
     };
     let unfired = first.is_unfired();
-    let Question::Pass(policy) = question else {
+    let Question::Pass(kind) = question else {
         return (Conditions { closing, unfired, ..Conditions::default() }, None);
     };
     let znode = &first.node.znode;
     let session = &znode.session;
-    let policy = policy.filter(|_| !session.ended().is_cancelled());
-    let terms = policy.map(|policy| session.lease.terms(policy, BootInstant::now()));
+    let kind = kind.filter(|_| !session.ended().is_cancelled());
+    let terms = kind.map(|kind| session.lease.terms(kind, BootInstant::now()));
     let conditions = Conditions {
         closing,
         lease_lasts: terms.as_ref().is_some_and(|terms| terms.current.is_some()),
@@ -373,8 +373,8 @@ impl QueueDriver {
                         None => actions.extend(self.take_listing(znode.czxid, None)),
                     }
                 }
-                Action::Retain { znode, end, retention, loss_policy } => {
-                    let retain = retain(self.clone(), znode, end, retention, loss_policy);
+                Action::Retain { znode, end, retention, term } => {
+                    let retain = retain(self.clone(), znode, end, retention, term);
                     self.connection().spawn(retain);
                 }
                 Action::Begin(pending) => {

@@ -358,7 +358,7 @@ pub(super) async fn prove_session(
     let proven = callers.retried(|| session.probe()).await?;
     proven.map_err(|failure| request.aborted(request.path.as_str(), "sync", failure))?;
     // The anchor of this answer may be too old: another answer is needed, a quarter of the timeout later.
-    while session.lease.term(request.waiter.loss_policy, BootInstant::now()).is_none() {
+    while session.lease.term(request.waiter.term, BootInstant::now()).is_none() {
         // The session owns the sender. The caller stops this at the end of the session.
         let _ = renewals.changed().await;
     }

@@ -113,6 +113,11 @@ impl HoldState {
         &self.znode
     }
 
+    /// The sequence number of the contender's znode.
+    pub(crate) fn sequence(&self) -> i64 {
+        self.znode.sequence
+    }
+
     pub(crate) fn session(&self) -> &Session {
         &self.znode.session
     }
@@ -266,7 +271,7 @@ impl OwnedHold {
         let link = watch::Sender::new(LinkState::Connected).subscribe();
         let link = LinkWatch::Simulated(link);
         let znode = Arc::new(Znode::new(path, czxid, 0, false, session.clone(), link));
-        let term = session.lease.term(request.waiter.loss_policy, BootInstant::now())?;
+        let term = session.lease.term(request.waiter.term, BootInstant::now())?;
         let state = HoldState::new(request, znode, term, Requester::current());
         Some(Self { state, number: 0, driver: None, is_released: false })
     }

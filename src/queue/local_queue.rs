@@ -45,7 +45,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Acl;
-use crate::session::lease::LossPolicy;
+use crate::session::lease::TermKind;
 
 /// The place of a caller: a lower ticket joined earlier.
 pub(super) type Ticket = u64;
@@ -69,7 +69,8 @@ pub(crate) struct Waiter {
     pub(crate) no_wait: bool,
     /// Keep the node for this long after the hold, while no caller waits.
     pub(crate) retention: Duration,
-    pub(crate) loss_policy: LossPolicy,
+    /// The kind of the hold.
+    pub(crate) term: TermKind,
 }
 
 /// The content of a node. Requests with equal content can share a node.
@@ -85,7 +86,7 @@ pub(crate) struct NodeSpec {
 pub(super) struct Conditions {
     /// The connection is about to be closed.
     pub(super) closing: bool,
-    /// A hold may begin: the session has not ended, and its lease lasts by the policy that was asked about.
+    /// A hold may begin: the session has not ended, and its lease lasts of the kind that was asked about.
     pub(super) lease_lasts: bool,
     /// The connection is the one on which the node was created.
     pub(super) same_connection: bool,
@@ -102,8 +103,8 @@ pub(super) struct Conditions {
 pub(super) enum Question {
     /// Only `closing` and `unfired`.
     Basic,
-    /// All conditions, with the lease by the loss policy of the first waiter, if there is one.
-    Pass(Option<LossPolicy>),
+    /// All conditions, with the lease by the kind of the first waiter's hold, if there is one.
+    Pass(Option<TermKind>),
 }
 
 /// An input of the queue.
@@ -158,7 +159,7 @@ pub(super) enum Command {
     /// Send a listing with a watch on the children, if there is room for the watch.
     AskWhetherSole,
     /// End the retention after this time, or when something happens to the node.
-    Retain { retention: Duration, loss_policy: LossPolicy },
+    Retain { retention: Duration, term: TermKind },
     /// Give the hold to the caller. If the caller has left, the hold is released.
     Begin { ticket: Ticket, hold: HoldNumber },
     /// Answer to the entry whose node is first: the session lease has ended; prove the session and list again.
@@ -420,7 +421,7 @@ impl LocalQueue {
         look: impl FnOnce(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
-        let conditions = look(Question::Pass(self.first_policy()));
+        let conditions = look(Question::Pass(self.first_term()));
         node.refresh(&conditions, self.next_ticket);
         // The waiters for which the node was created may have left. Later waiters need a node of their own.
         let first = self.waiters.first_key_value();
@@ -488,7 +489,7 @@ impl LocalQueue {
         look: impl FnOnce(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
-        let conditions = look(Question::Pass(self.first_policy()));
+        let conditions = look(Question::Pass(self.first_term()));
         node.refresh(&conditions, self.next_ticket);
         let Some((&ticket, first)) = self.waiters.first_key_value() else {
             return self.retain(node, &conditions, out);
@@ -505,7 +506,7 @@ impl LocalQueue {
     /// Keeps the node without a hold, if the last holder asked for that and no other contender is known.
     fn retain(&mut self, mut node: Node, conditions: &Conditions, out: &mut Vec<Command>) {
         let retention = node.holder.retention;
-        let loss_policy = node.holder.loss_policy;
+        let term = node.holder.term;
         let may_retain = node.retainable && !retention.is_zero();
         let keeps = may_retain && self.keeps(conditions) && conditions.spare;
         if !keeps || node.sole == Sole::No {
@@ -515,7 +516,7 @@ impl LocalQueue {
             out.push(Command::AwaitNews);
         }
         node.ask(out);
-        out.push(Command::Retain { retention, loss_policy });
+        out.push(Command::Retain { retention, term });
         self.node = NodeState::Retained(node);
     }
 
@@ -590,8 +591,8 @@ impl LocalQueue {
         }
     }
 
-    fn first_policy(&self) -> Option<LossPolicy> {
-        self.waiters.values().next().map(|first| first.loss_policy)
+    fn first_term(&self) -> Option<TermKind> {
+        self.waiters.values().next().map(|first| first.term)
     }
 }
 

@@ -28,6 +28,7 @@ mod session_nodes;
 mod tests;
 mod wait;
 
+pub(crate) use self::contending::Contending;
 pub(crate) use self::hold::{End, HoldState, OwnedHold};
 pub(crate) use self::local_queue::{NodeSpec, Waiter};
 pub(crate) use self::permits::{Limit, PermitRequest};

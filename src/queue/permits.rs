@@ -300,7 +300,7 @@ impl Entering<'_> {
             {
                 // Invariant 2: our nodes were seen in this session, and the lease lasts now.
                 let lease = &self.nodes.session.lease;
-                match lease.term(request.waiter.loss_policy, BootInstant::now()) {
+                match lease.term(request.waiter.term, BootInstant::now()) {
                     Some(term) => return Ok(term),
                     None => prove_session(&self.nodes.session, request, self.callers()).await?,
                 }

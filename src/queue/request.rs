@@ -42,7 +42,7 @@ pub(crate) struct Request {
     /// The write hold of which a read is a companion. The read needs no place in the queue while the write hold lasts.
     pub(crate) companion: Option<Arc<HoldState>>,
     pub(crate) retry: RetryPolicy,
-    /// List the contenders before a node is created.
+    /// List the path before a node is created, and create none that would be refused.
     pub(crate) check_first: bool,
     /// The labels of the request's metrics.
     pub(crate) counted: LockLabels,

@@ -150,7 +150,7 @@ fn request() -> Request {
         node_per_hold: false,
         no_wait: false,
         retention: Duration::ZERO,
-        loss_policy: LossPolicy::Lease,
+        term: LossPolicy::Lease.into(),
     });
     Request {
         path: LockPath::parse("path", "/lock").expect("a path"),

@@ -117,7 +117,8 @@ impl Connection {
         self.spawner.spawn(&self.tasks, task)
     }
 
-    /// The session is not closed while the token exists: for work that is done under a hold.
+    /// The session is not closed while the token exists: for work that is done under a hold. Take the token, and then check that the
+    /// connection is not [closing](Self::closing).
     pub(crate) fn working(&self) -> TaskTrackerToken {
         self.work.token()
     }
@@ -177,6 +178,19 @@ impl Connection {
         // A connection that failed before counts as failed until it is closed.
         self.gauge.set_state(Finish::Closed.label());
         outcome.unwrap_or(Released::Pending)
+    }
+
+    /// Closes the session, and waits at most for `limit` until no task of the connection is left. Unlike [`close`](Self::close) this
+    /// waits for bodies for longer than the connection timeout.
+    pub(crate) async fn close_within(&self, limit: Duration) -> Released {
+        self.close.cancel();
+        let mut closed = self.closed.clone();
+        // The supervisor owns the sender, and ends last.
+        let supervised = async { while closed.changed().await.is_ok() {} };
+        if tokio::time::timeout(limit, supervised).await.is_err() {
+            return Released::Pending;
+        }
+        self.close().await
     }
 
     /// Pauses before the next try, and returns early when a server answers again.

@@ -1,12 +1,13 @@
 //! The supervisor: one task that runs the table of [`state`](super::state), opens one session after another, and renews the
 //! lease while a task holds or waits.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
 use super::lease::anchor::{CHECK_INTERVAL, IDLE_PROBES, PROBE_INTERVAL};
@@ -121,6 +122,8 @@ struct Supervisor {
     session: Option<Arc<Session>>,
     /// The error with which the servers refused another session.
     refused: Option<Error>,
+    /// When a close stops waiting for the bodies that work under holds.
+    bodies_until: Option<Instant>,
     /// The result of `close`.
     outcome: Released,
     closed: watch::Sender<Option<Released>>,
@@ -164,6 +167,7 @@ impl Supervisor {
             state,
             session: None,
             refused: None,
+            bodies_until: None,
             outcome: Released::Confirmed,
             closed,
         }
@@ -260,8 +264,8 @@ impl Supervisor {
         }
     }
 
-    /// Renews the lease of a session until an event comes.
-    async fn serve(&self, session: &Arc<Session>, link: &mut LinkWatch) -> Event {
+    /// Renews the lease of a session until an event comes. A close is an event when no body works under a hold any more.
+    async fn serve(&mut self, session: &Arc<Session>, link: &mut LinkWatch) -> Event {
         // A change from before the watch was created counts as well. `peek` does not consume a change, so `changed` still reports
         // a disconnect that is already repaired.
         match (link.peek(), self.state) {
@@ -269,6 +273,8 @@ impl Supervisor {
             | (LinkState::Disconnected, State::Suspended) => {}
             _ => return event_of(link.now()),
         }
+        let closing = until_closed(&self.connection, session, &mut self.bodies_until, &self.closed);
+        let mut closing = pin!(closing);
         let mut probes = JoinSet::new();
         let mut probe_ticks = ticks(PROBE_INTERVAL.of(session.timeout()));
         let mut check_ticks = ticks(CHECK_INTERVAL.of(session.timeout()));
@@ -281,7 +287,7 @@ impl Supervisor {
             let lease_left = session.lease.end().map(|end| end.since(BootInstant::now()));
             tokio::select! {
                 biased;
-                () = self.connection.close.cancelled() => break Event::Close,
+                () = &mut closing => break Event::Close,
                 () = session.replaced().cancelled() => break Event::Over,
                 state = link.changed() => break event_of(state),
                 () = sleep(lease_left.unwrap_or_default()), if lease_left.is_some() => {
@@ -323,8 +329,7 @@ impl Supervisor {
         event
     }
 
-    /// Ends the session. A close first waits for the work under holds and for the tasks, and then for the servers to confirm the
-    /// end.
+    /// Ends the session. A close first waits for the tasks, and then for the servers to confirm the end.
     async fn end_session(&mut self, loss: Loss, link: &mut LinkWatch) {
         let Some(session) = self.session.take() else {
             return;
@@ -340,7 +345,6 @@ impl Supervisor {
         // No task may wait for another session while this one waits for the tasks.
         drop(self.connection.current.send_replace(Err(NoSession::Closed(Error::closed()))));
         self.connection.tasks.close();
-        self.work_ended(patience).await;
         let ends_with_us = self.dialer.is_some() && !session.is_lent();
         // A session that another user keeps open does not end here, so the nodes are deleted one by one. Otherwise the servers
         // delete them with the session, all at once.
@@ -372,17 +376,6 @@ impl Supervisor {
         drop(session.end(loss));
     }
 
-    /// Waits for the work under holds, such as the body of a selector: only then may another process have the lock. `close` returns
-    /// after `patience`.
-    async fn work_ended(&mut self, patience: Duration) {
-        self.connection.work.close();
-        if timeout(patience, self.connection.work.wait()).await.is_err() {
-            self.outcome = Released::Pending;
-            self.closed.send_replace(Some(self.outcome));
-            self.connection.work.wait().await;
-        }
-    }
-
     /// Ends a connection that is closed while it has no session. If it had one, the servers may not know that it is over.
     async fn end_between_sessions(&mut self, had_one: bool) {
         self.connection.tasks.close();
@@ -411,6 +404,26 @@ impl Supervisor {
                 Event::Refused
             }),
         }
+    }
+}
+
+/// Waits until the connection is to be closed, and then for the end of the work under holds, such as the body of a selector: only
+/// then may another process have the lock. All other holds end first. `close` returns when the connection timeout has passed, and the
+/// session is kept.
+async fn until_closed(
+    connection: &Connection,
+    session: &Session,
+    bodies_until: &mut Option<Instant>,
+    closed: &watch::Sender<Option<Released>>,
+) {
+    connection.close.cancelled().await;
+    session.lease.begin_closing();
+    connection.work.close();
+    let patience = connection.settings.connection_timeout;
+    let deadline = *bodies_until.get_or_insert_with(|| Instant::now() + patience);
+    if timeout_at(deadline, connection.work.wait()).await.is_err() {
+        closed.send_replace(Some(Released::Pending));
+        connection.work.wait().await;
     }
 }
 

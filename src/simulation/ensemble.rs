@@ -404,6 +404,16 @@ impl Ensemble {
         self.world.change(|state| state.log_observer.set(observer));
     }
 
+    /// Sets how many children of a node were ever created, which is the number of its next sequential child.
+    #[doc(hidden)]
+    pub fn set_creates(&self, path: &str, creates: i32) {
+        self.world.change(|state| {
+            for server in &mut state.servers {
+                server.replica.tree_mut().set_creates(path, creates);
+            }
+        });
+    }
+
     /// The messages of panics in tasks of the simulation.
     #[must_use]
     pub fn panics(&self) -> Vec<String> {

@@ -30,6 +30,10 @@ impl Replica {
         &self.tree
     }
 
+    pub(super) fn tree_mut(&mut self) -> &mut Tree {
+        &mut self.tree
+    }
+
     /// Length of the log.
     pub(super) fn length(&self) -> usize {
         self.log.len()

@@ -59,7 +59,8 @@ impl Znode {
     fn stat(&self) -> Stat {
         let num_children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
         let data_length = i32::try_from(self.data.len()).unwrap_or(i32::MAX);
-        Stat { cversion: 2 * self.creates - num_children, num_children, data_length, ..self.stat }
+        let cversion = self.creates.wrapping_mul(2).wrapping_sub(num_children);
+        Stat { cversion, num_children, data_length, ..self.stat }
     }
 
     fn check(&self, version: Option<i32>) -> Result<(), ServerError> {
@@ -113,6 +114,13 @@ impl Tree {
 
     pub(super) fn children(&self, path: &str) -> Vec<String> {
         self.nodes.get(path).map_or(Vec::new(), |node| node.children.iter().cloned().collect())
+    }
+
+    /// Sets how many children of a node were ever created.
+    pub(super) fn set_creates(&mut self, path: &str, creates: i32) {
+        if let Some(node) = self.nodes.get_mut(path) {
+            node.creates = creates;
+        }
     }
 
     /// A node's stat and data.
@@ -263,7 +271,7 @@ impl Tree {
         self.nodes.insert(path.clone(), node);
         self.fire(&path, Happened::Created, acls);
         self.change_children(&path, |above, name| {
-            above.creates += 1;
+            above.creates = above.creates.wrapping_add(1);
             above.children.insert(name);
         });
         Ok(Answer::Created(path, stat))

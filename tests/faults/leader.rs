@@ -4,7 +4,7 @@
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::timeout;
 use zookeeper_recipes::leader::{LeaderLatch, LeaderRun, LeaderSelector};
-use zookeeper_recipes::{ErrorKind, Guard, Hold};
+use zookeeper_recipes::{ErrorKind, Guard, Hold, Released};
 
 use crate::product::{SOON, Told, meanwhile, products};
 use crate::support::fixture::{FaultFixture, retry};
@@ -88,6 +88,17 @@ products! { product:
         let led = selector.run(async |term: Hold| term.node().to_owned());
         match led.await {
             Err(ended) if ended.error.kind() != ErrorKind::Lost => panic!("{ended:?}"),
+            _ => Told::Nothing,
+        }
+    };
+    /// The body ends first, and its hold is released.
+    close_of_a_curator_that_leads: async |fixture: &FaultFixture| {
+        (fixture.curator.clone(), leading(fixture).await)
+    }, async |(curator, (leadership, run))| {
+        let closed = curator.close().await;
+        assert!(!leadership.is_held() && !run.is_leader());
+        match closed {
+            Released::Confirmed => Told::Deleted(leadership.node().to_owned()),
             _ => Told::Nothing,
         }
     };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::session::lease::LossPolicy;
 
 const NODE: NodeId = 7;
 
@@ -26,7 +27,7 @@ fn waiter() -> Waiter {
         node_per_hold: false,
         no_wait: false,
         retention: Duration::ZERO,
-        loss_policy: LossPolicy::Lease,
+        term: LossPolicy::Lease.into(),
     }
 }
 
@@ -47,7 +48,7 @@ fn own_node_holder() -> Waiter {
 }
 
 fn retain() -> Command {
-    Command::Retain { retention: Duration::from_secs(1), loss_policy: LossPolicy::Lease }
+    Command::Retain { retention: Duration::from_secs(1), term: LossPolicy::Lease.into() }
 }
 
 fn create(ticket: Ticket, ticket_limit: Ticket, watch_children: bool) -> Command {
@@ -262,14 +263,14 @@ fn a_lost_hold_passes_nothing_on_and_an_old_one_changes_nothing() {
 
 #[test]
 fn the_lease_is_asked_by_the_policy_of_the_one_that_is_next() {
-    let next = Waiter { loss_policy: LossPolicy::Suspended, ..waiter() };
+    let next = Waiter { term: LossPolicy::Suspended.into(), ..waiter() };
     let mut queue = LocalQueue::held_with(waiter(), Sole::Yes, true, vec![next]);
     let mut asked = None;
     queue.on(RELEASED, |question| {
         asked = Some(question);
         FINE
     });
-    assert_eq!(asked, Some(Question::Pass(Some(LossPolicy::Suspended))));
+    assert_eq!(asked, Some(Question::Pass(Some(LossPolicy::Suspended.into()))));
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Creates {
     }
 
     /// The number of the next sequential node, unless it is negative.
-    fn number(self) -> i32 {
+    pub(crate) fn number(self) -> i32 {
         (self.0.cast_unsigned() >> 1).cast_signed()
     }
 

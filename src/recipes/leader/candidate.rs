@@ -1,29 +1,36 @@
-//! [`Candidate`]: how a latch or a selector contends.
+//! [`Candidate`]: how a latch or a selector contends, and how it tries again after a failed try.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::curator::Curator;
-use crate::error::{Error, Released};
-use crate::metrics;
+use crate::error::{Error, ErrorKind, Released};
+use crate::metrics::{self, Operation};
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
-use crate::queue::{OwnedHold, QueuedFlag, Request};
+use crate::queue::{Contending, OwnedHold, QueuedFlag, Request};
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::recipe::Recipe;
+use crate::session::retry::{Retry, RetryPolicy};
 
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) recipe: Recipe,
     pub(super) request: Arc<Request>,
+    /// The kind of the latest failure, until the candidate leads.
+    failed: Option<ErrorKind>,
 }
 
 /// Why a candidate does not come to lead.
 pub(super) enum Stopped {
     /// The candidate was closed, with this outcome.
     Closed(Result<Released, Error>),
-    Failed(Error),
+    /// The try failed for a reason that may pass.
+    Refused(Error),
+    /// No further session will be opened.
+    Ended(Error),
 }
 
 impl Candidate {
@@ -39,7 +46,7 @@ impl Candidate {
         let mut request = recipe.request(family, kind);
         // Each candidate has a node of its own.
         request.waiter_mut().shares_queue = false;
-        Ok(Self { recipe, request: Arc::new(request) })
+        Ok(Self { recipe, request: Arc::new(request), failed: None })
     }
 
     /// A term of the leader.
@@ -48,25 +55,108 @@ impl Candidate {
     }
 
     /// Queues up, and waits until the candidate holds or is closed. The node of a `lost` hold is used again, if it still
-    /// exists.
+    /// exists. The first failure of each kind in a row is logged as a warning.
     pub(super) async fn contend(
-        &self,
+        &mut self,
         lost: Option<OwnedHold>,
         close: &CancellationToken,
     ) -> Result<OwnedHold, Stopped> {
-        let queues = self.recipe.curator.queues();
-        let request = self.request.clone();
-        let mut contending = match lost {
-            None => queues.contend(request, QueuedFlag::UNREAD),
-            Some(lost) => queues.contend_again(request, QueuedFlag::UNREAD, lost),
-        };
-        tokio::select! {
+        let mut contending = self.enter(lost);
+        let held = tokio::select! {
             biased;
             () = close.cancelled() => {
                 let patience = self.recipe.curator.connection().settings.connection_timeout;
-                Err(Stopped::Closed(contending.withdraw(patience).await))
+                return Err(Stopped::Closed(contending.withdraw(patience).await));
             }
-            held = contending.answer() => held.map_err(Stopped::Failed),
+            held = contending.answer() => held,
+        };
+        let error = match held {
+            Ok(hold) => {
+                self.failed = None;
+                return Ok(hold);
+            }
+            Err(error) => error,
+        };
+        let path = &self.recipe.path;
+        if matches!(error.kind(), ErrorKind::Closed | ErrorKind::AuthenticationFailed) {
+            tracing::warn!(%path, %error, "takes part no more");
+            return Err(Stopped::Ended(error));
         }
+        if self.failed.replace(error.kind()) == Some(error.kind()) {
+            tracing::debug!(%path, %error, "still does not come to lead");
+        } else {
+            tracing::warn!(%path, %error, "does not come to lead, and tries again");
+        }
+        Err(Stopped::Refused(error))
+    }
+
+    fn enter(&self, lost: Option<OwnedHold>) -> Contending {
+        let queues = self.recipe.curator.queues();
+        let mut request = self.request.clone();
+        if self.failed.is_some() {
+            metrics::retried(Operation::ENTER);
+            // A try that creates a node uses up a sequence number, and fails the entries of another recipe on the path.
+            Arc::make_mut(&mut request).check_first = true;
+        }
+        match lost {
+            None => queues.contend(request, QueuedFlag::UNREAD),
+            Some(lost) => queues.contend_again(request, QueuedFlag::UNREAD, lost),
+        }
+    }
+
+    /// Pauses before the next try. Returns early when a server answers again, and when no session will be opened again, which the
+    /// next try reports.
+    pub(super) async fn pause(&self, pause: Duration) {
+        let connection = self.recipe.curator.connection();
+        tokio::select! {
+            biased;
+            () = connection.closing().cancelled() => {}
+            () = connection.ended() => {}
+            () = connection.pause(pause) => {}
+        }
+    }
+}
+
+/// The first pause after a short term.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The pauses between failures in a row, or between short terms, each longer than the one before.
+pub(super) struct Pauses {
+    policy: RetryPolicy,
+    retry: Retry,
+}
+
+impl Pauses {
+    /// From 100 ms to 10 s, whatever the retry policy of the requests: a candidate never gives up.
+    pub(super) fn after_failures() -> Self {
+        Self::new(RetryPolicy::endless())
+    }
+
+    /// Up to `longest`.
+    pub(super) fn after_short_terms(longest: Duration) -> Self {
+        Self::new(RetryPolicy::bounded_exponential_backoff(FIRST_PAUSE, longest, usize::MAX))
+    }
+
+    fn new(policy: RetryPolicy) -> Self {
+        let retry = policy.start();
+        Self { policy, retry }
+    }
+
+    /// Returns the pause after a failed try that took this time. A try that took longer than a session timeout had worked, so the
+    /// pauses start afresh.
+    pub(super) fn after(&mut self, took: Duration, session_timeout: Duration) -> Duration {
+        if took > session_timeout {
+            self.reset();
+        }
+        self.next()
+    }
+
+    pub(super) fn next(&mut self) -> Duration {
+        // The policy is endless.
+        self.retry.next_pause(Duration::ZERO).unwrap_or_default()
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.retry = self.policy.start();
     }
 }

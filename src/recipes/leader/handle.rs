@@ -6,6 +6,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio_util::sync::DropGuard;
 
@@ -54,7 +55,9 @@ pub(super) struct Reports<T> {
 
 impl<T: Send + 'static> LeaderRun<T> {
     /// Waits for the next term to end and returns its report: `Ok` if the body ended as the leader. `None` when the run is
-    /// closed and all terms were reported. A term that could not begin is reported, too.
+    /// [finished](Self::finished) and all terms were reported. A term that could not begin is reported, too.
+    ///
+    /// A term that was lost is routine in a long run: count it, and go on. [`finished`](Self::finished) says when the run is over.
     ///
     /// The last 64 reports are kept.
     ///
@@ -135,6 +138,72 @@ impl<T: Send + 'static> LeaderRun<T> {
     /// * [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied): the server does not let us delete the node.
     pub async fn close(&self) -> Result<Released, Error> {
         self.state.close().await
+    }
+
+    /// As [`close`](Self::close), and returns after `limit` at the latest. The limit covers the
+    /// [grace](super::LeaderSelector::with_grace) of the body and the confirmation of the servers.
+    ///
+    /// Returns [`Released::Pending`] when the time is up. The closing continues in the background: the run stays the leader until its
+    /// body has ended, and only then its node is deleted.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zookeeper_recipes::{Error, Released, leader::LeaderRun};
+    /// # async fn example(run: LeaderRun<()>) -> Result<(), Error> {
+    /// if run.close_timeout(Duration::from_secs(5)).await? == Released::Pending {
+    ///     eprintln!("the body has not ended, or no server has confirmed the release");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`close`](Self::close).
+    ///
+    /// # Errors
+    ///
+    /// As for [`close`](Self::close).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn close_timeout(&self, limit: Duration) -> Result<Released, Error> {
+        self.state.close_within(limit).await
+    }
+
+    /// Waits until this run takes part no more, and returns why: `Ok` after a [`close`](Self::close), when the place is given up.
+    ///
+    /// A lost term is routine and does not finish a run: [`next_report`](Self::next_report) returns the loss, and the run enters again.
+    /// Nor does a refusal of the servers, or a term of a run without [`auto_requeue`](super::LeaderSelector::auto_requeue), which can
+    /// be [queued again](Self::requeue).
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zookeeper_recipes::{Error, leader::LeaderRun};
+    /// # async fn shutdown() {}
+    /// # async fn example(run: LeaderRun<()>) -> Result<(), Error> {
+    /// tokio::select! {
+    ///     finished = run.finished() => finished, // this process can never lead again: end it
+    ///     () = shutdown() => run.close_timeout(Duration::from_secs(5)).await.map(drop),
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// * [`ErrorKind::Closed`](crate::ErrorKind::Closed): the [`Curator`](crate::Curator) is closed, or its runtime has ended;
+    /// * [`ErrorKind::AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed): the servers refuse the credentials.
+    pub async fn finished(&self) -> Result<(), Error> {
+        let mut phase = self.state.phase.subscribe();
+        match phase.wait_for(Phase::is_final).await.as_deref() {
+            Ok(Phase::Ended(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::DropGuard;
 
-use super::candidate::{Candidate, Stopped};
+use super::candidate::{Candidate, Pauses, Stopped};
 use super::state::{CloseOnDrop, LeaderState, Phase};
+use crate::clock::BootInstant;
 use crate::curator::Curator;
 use crate::error::{Error, Released};
 use crate::metrics;
@@ -26,23 +28,32 @@ use crate::recipes::shared::participants::Participant;
 ///   servers. The latch keeps its node, and so its place, until the session ends or another client deletes the node. If only the
 ///   session lease ended, the latch leads again on the same node and with the same token. The token of any other leader is larger.
 /// * **Recovers**: after an expiry, or when its node was deleted, the latch is a candidate again, at the tail.
-/// * **Ends** only if another try would not help: when the [`Curator`] is closed, or when the latch enters the queue and the
-///   server refuses, another recipe's contender is on the path, this session has no room for another node, or a
-///   [retry policy](Curator::with_retry) that ends is used up.
+/// * **Never gives up**: a try to enter the queue fails if a server refuses it, another recipe's contender is on the path, this
+///   session has no room for another node, or a [retry policy](Curator::with_retry) is used up. The error goes to each call that
+///   waits in [`leadership`](Self::leadership), and the latch tries again after a pause that grows from 100 ms to 10 s. After a
+///   failed try it lists the path before it creates a node. The latch ends with [`close`](Self::close), when the [`Curator`] is
+///   closed, and when the servers refuse the credentials.
 /// * **Not guaranteed**: that the process runs; see [`Hold`].
 ///
 /// A latch is a handle that is cheap to clone. Dropping the last one closes the latch. To take part twice in one process,
 /// create two latches.
 ///
 /// ```no_run
-/// # use zookeeper_recipes::{Curator, Error};
+/// # use zookeeper_recipes::{Curator, Error, ErrorKind};
 /// # async fn serve() {}
 /// # async fn example(curator: Curator) -> Result<(), Error> {
 /// let latch = curator.leader_latch("/leader")?;
 /// loop {
-///     let term = latch.leadership().await?;
-///     // Cancelled before another process can lead.
-///     term.cancellation_token().run_until_cancelled(serve()).await;
+///     match latch.leadership().await {
+///         Ok(term) => {
+///             // Cancelled before another process can lead.
+///             term.cancellation_token().run_until_cancelled(serve()).await;
+///         }
+///         Err(ended) if matches!(ended.kind(), ErrorKind::Closed | ErrorKind::AuthenticationFailed) => {
+///             return Err(ended);
+///         }
+///         Err(refused) => eprintln!("does not lead yet: {refused}"),
+///     }
 /// }
 /// # }
 /// ```
@@ -90,17 +101,19 @@ impl LeaderLatch {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed), or the reason why the latch has ended.
+    /// * [`ErrorKind::Closed`](crate::ErrorKind::Closed): the latch or its [`Curator`] is closed;
+    ///   [`ErrorKind::AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed): the servers refuse the credentials. Each later
+    ///   call fails as well.
+    /// * Any other kind: a try to enter the queue failed while this call waited. The latch tries again, and a later call waits for
+    ///   that try. [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied),
+    ///   [`ErrorKind::Refused`](crate::ErrorKind::Refused): a server refuses;
+    ///   [`ErrorKind::UnusablePath`](crate::ErrorKind::UnusablePath): another recipe is on the path, or its sequence numbers are used
+    ///   up; [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached);
+    ///   [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable): the [retry policy](Curator::with_retry) is used up.
     #[doc(alias = "await_leadership")]
     #[doc(alias = "await")]
     pub async fn leadership(&self) -> Result<Hold, Error> {
-        let mut phase = self.state.phase.subscribe();
-        let settled = |phase: &Phase| phase.is_final() || phase.leadership().is_some();
-        match phase.wait_for(settled).await.as_deref() {
-            Ok(Phase::Leader(leadership)) => Ok(leadership.view()),
-            Ok(Phase::Ended(error)) => Err(error.clone()),
-            _ => Err(self.state.closed_error()),
-        }
+        self.state.leadership().await
     }
 
     /// Lists all candidates, the leader first. The answer is that of the connected server, which may lag behind the others. Nodes
@@ -156,6 +169,35 @@ impl LeaderLatch {
         self.state.close().await
     }
 
+    /// As [`close`](Self::close), and returns after `limit` at the latest: then with [`Released::Pending`], and the closing continues
+    /// in the background.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zookeeper_recipes::{Error, leader::LeaderLatch};
+    /// # async fn example(latch: LeaderLatch) -> Result<(), Error> {
+    /// let released = latch.close_timeout(Duration::from_secs(5)).await?;
+    /// println!("the place is given up: {released:?}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`close`](Self::close).
+    ///
+    /// # Errors
+    ///
+    /// As for [`close`](Self::close).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn close_timeout(&self, limit: Duration) -> Result<Released, Error> {
+        self.state.enter(Phase::Closed);
+        self.state.close_within(limit).await
+    }
+
     /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
         &self.state.path
@@ -171,20 +213,30 @@ impl fmt::Debug for LeaderLatch {
     }
 }
 
-/// The task of a latch: takes part until the latch is closed or fails.
-async fn take_part(candidate: Candidate, state: CloseOnDrop) {
+/// The task of a latch: takes part until the latch is closed, or no further session will be opened.
+async fn take_part(mut candidate: Candidate, state: CloseOnDrop) {
     let state = &state.0;
     let path = &state.path;
+    let session_timeout = candidate.recipe.curator.connection().settings.session_timeout;
+    let mut pauses = Pauses::after_failures();
     let mut lost = None;
     let outcome = loop {
-        let hold = match candidate.contend(lost, &state.close).await {
+        let began = BootInstant::now();
+        let hold = match candidate.contend(lost.take(), &state.close).await {
             Ok(hold) => hold,
             Err(Stopped::Closed(outcome)) => break outcome,
-            Err(Stopped::Failed(error)) => {
-                tracing::warn!(path, %error, "takes part no more");
-                return state.enter(Phase::Ended(error));
+            Err(Stopped::Ended(error)) => return state.enter(Phase::Ended(error)),
+            Err(Stopped::Refused(error)) => {
+                state.refuse(error);
+                let pause = candidate.pause(pauses.after(began.elapsed(), session_timeout));
+                tokio::select! {
+                    biased;
+                    () = state.close.cancelled() => break Ok(Released::Confirmed),
+                    () = pause => continue,
+                }
             }
         };
+        pauses.reset();
         let leadership = candidate.leadership(&hold);
         tracing::info!(path, node = leadership.node(), "leads");
         state.enter(Phase::Leader(leadership));

@@ -22,6 +22,9 @@ use crate::sync::Mutex;
 /// The default time for which a body may keep running after it was asked to end.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// The default of the longest pause after a short term.
+const REQUEUE_PAUSE: Duration = Duration::from_secs(1);
+
 /// Runs your async function while this process is the leader, and lets the next candidate lead when it ends.
 ///
 /// The znodes are those of Apache Curator's `LeaderSelector`, which are those of an
@@ -29,8 +32,8 @@ const GRACE: Duration = Duration::from_secs(10);
 ///
 /// * **Fair**: first come, first served. When the function ends, the next candidate leads.
 /// * **One at a time**: the function is asked to end, by its [token](Hold::cancellation_token), when the leadership is lost,
-///   when [`step_down`](LeaderRun::step_down) is called, and when the run is closed. The run waits for the function to end
-///   before it gives the place up, at most for the [grace](Self::with_grace). Then it drops the function. A function that blocks
+///   when [`step_down`](LeaderRun::step_down) is called, and when the run or the [`Curator`] is closed. The run waits for the function
+///   to end before it gives the place up, at most for the [grace](Self::with_grace). Then it drops the function. A function that blocks
 ///   its thread cannot be dropped, and keeps its place as long as the session lives. When the *session* is lost, the servers give
 ///   the place away whatever the function does: usually a third of the session timeout after the cancellation, a twenty-fourth of
 ///   it at the worst, and with [`LossPolicy::SessionExpired`](crate::interop::LossPolicy::SessionExpired) before the cancellation.
@@ -62,6 +65,7 @@ pub struct LeaderSelector {
     candidate: Candidate,
     grace: Duration,
     auto_requeue: bool,
+    requeue_pause: Duration,
 }
 
 impl Curator {
@@ -75,8 +79,11 @@ impl Curator {
         let filter = ContenderFilter::default();
         let kind = filter.kind();
         let family = Family::Exclusive(filter);
-        let candidate = Candidate::new(self, path.as_ref(), recipe, family, kind)?;
-        Ok(LeaderSelector { candidate, grace: GRACE, auto_requeue: false })
+        let mut candidate = Candidate::new(self, path.as_ref(), recipe, family, kind)?;
+        // The body works under the hold until it has ended.
+        Arc::make_mut(&mut candidate.request).waiter_mut().term.outlasts_closing = true;
+        let requeue_pause = REQUEUE_PAUSE;
+        Ok(LeaderSelector { candidate, grace: GRACE, auto_requeue: false, requeue_pause })
     }
 }
 
@@ -92,7 +99,7 @@ impl LeaderSelector {
         F: FnOnce(Hold) -> Fut + Clone + Send + 'static,
         Fut: Future<Output = T> + Send + 'static,
     {
-        let Self { candidate, grace, auto_requeue } = self.clone();
+        let Self { candidate, grace, auto_requeue, requeue_pause } = self.clone();
         let connection = candidate.recipe.curator.connection().clone();
         let state = LeaderState::new(&candidate.recipe.path);
         let reports =
@@ -100,16 +107,43 @@ impl LeaderSelector {
         let _open = state.close.clone().drop_guard();
         let run = LeaderRun { state: state.clone(), reports: reports.clone(), _open };
         let state = CloseOnDrop(state);
-        let task = SelectorTask { candidate, grace, auto_requeue, body, reports, state };
+        let task =
+            SelectorTask { candidate, grace, auto_requeue, requeue_pause, body, reports, state };
         connection.spawn(task.run());
         run
     }
 
-    /// Enters the queue again after each term, at the tail. Without this option, [`LeaderRun::requeue`] does so. After a panic or
-    /// a refusal of the servers the run pauses first, by the retry policy.
+    /// Enters the queue again after each term, at the tail. Without this option, [`LeaderRun::requeue`] does so.
+    ///
+    /// A run that cannot enter, or whose body panicked, pauses first, from 100 ms to 10 s and longer each time. After a failed try it
+    /// lists the path before it creates a node, with this option and without.
     #[doc(alias = "autoRequeue")]
     pub fn auto_requeue(mut self) -> Self {
         self.auto_requeue = true;
+        self
+    }
+
+    /// Sets the longest pause after a short term, for a run that [enters again](Self::auto_requeue) by itself. Defaults to 1 s; zero
+    /// means no pause.
+    ///
+    /// A term is short if its function returned by itself within a second. Each such term costs two writes of the servers' quorum. So
+    /// after each the run pauses, from 10 ms up to this time, and longer each time. The pauses start afresh after a term that was
+    /// longer, and when another candidate has entered in between. A lost term, a term that was [asked to end](LeaderRun::step_down) and a close
+    /// are followed by no such pause. The first pause of a run is a warning in the log.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zookeeper_recipes::{Curator, Error};
+    /// # async fn next_job() {}
+    /// # async fn example(curator: Curator) -> Result<(), Error> {
+    /// // A term for each job, as fast as jobs come.
+    /// let selector = curator.leader_selector("/worker")?.auto_requeue();
+    /// let run = selector.with_requeue_pause(Duration::ZERO).run(async |_term| next_job().await);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_requeue_pause(mut self, longest: Duration) -> Self {
+        self.requeue_pause = longest;
         self
     }
 

@@ -1,8 +1,10 @@
 //! [`LeaderState`]: the state that the task of a latch or a selector shares with its handles.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{SetOnce, watch};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind, Released};
@@ -13,7 +15,7 @@ use crate::recipes::shared::hold::Hold;
 ///   Candidate <-----> Leader        (any) --close--> Closed
 ///     |    ^            |           without a handle: Closed
 ///     |    +--- Idle <--+           a selector, until it queues again
-///     +--> Ended                    a latch
+///     +--> Ended                    no further session will be opened
 /// ```
 #[derive(Debug)]
 pub(super) enum Phase {
@@ -22,7 +24,7 @@ pub(super) enum Phase {
     /// A term has ended, and the caller wants no further one yet.
     Idle,
     Closed,
-    /// The candidate cannot take part again.
+    /// No further session will be opened, for this reason.
     Ended(Error),
 }
 
@@ -46,6 +48,8 @@ pub(super) struct LeaderState {
     pub(super) phase: watch::Sender<Phase>,
     /// Cancelled when the candidate is to be closed.
     pub(super) close: CancellationToken,
+    /// The error of the latest failed try.
+    refusal: watch::Sender<Option<Error>>,
     outcome: SetOnce<Result<Released, Error>>,
 }
 
@@ -55,6 +59,7 @@ impl LeaderState {
             path: path.to_string(),
             phase: watch::Sender::new(Phase::Candidate),
             close: CancellationToken::new(),
+            refusal: watch::Sender::new(None),
             outcome: SetOnce::new(),
         })
     }
@@ -70,6 +75,33 @@ impl LeaderState {
         });
     }
 
+    /// Waits until the candidate leads. The error of a try that fails meanwhile goes to each call that waits.
+    pub(super) async fn leadership(&self) -> Result<Hold, Error> {
+        // This call has not seen the failures from now on.
+        let mut refusal = self.refusal.subscribe();
+        let mut phase = self.phase.subscribe();
+        let settled = |phase: &Phase| phase.is_final() || phase.leadership().is_some();
+        let settled = tokio::select! {
+            biased;
+            settled = phase.wait_for(settled) => settled.ok(),
+            // The sender lives in `self`.
+            _ = refusal.changed() => {
+                let error = refusal.borrow().clone();
+                return Err(error.unwrap_or_else(|| self.closed_error()));
+            }
+        };
+        match settled.as_deref() {
+            Some(Phase::Leader(leadership)) => Ok(leadership.view()),
+            Some(Phase::Ended(error)) => Err(error.clone()),
+            _ => Err(self.closed_error()),
+        }
+    }
+
+    /// Reports a failed try to the calls that wait for the leadership.
+    pub(super) fn refuse(&self, error: Error) {
+        self.refusal.send_replace(Some(error));
+    }
+
     /// Records the outcome of the last release. Only the first outcome counts.
     pub(super) fn set_outcome(&self, outcome: Result<Released, Error>) {
         let _ = self.outcome.set(outcome);
@@ -79,6 +111,11 @@ impl LeaderState {
     pub(super) async fn close(&self) -> Result<Released, Error> {
         self.close.cancel();
         self.outcome.wait().await.clone()
+    }
+
+    /// As [`close`](Self::close), at most for `limit`.
+    pub(super) async fn close_within(&self, limit: Duration) -> Result<Released, Error> {
+        timeout(limit, self.close()).await.unwrap_or(Ok(Released::Pending))
     }
 
     pub(super) fn closed_error(&self) -> Error {
@@ -94,7 +131,11 @@ pub(super) struct CloseOnDrop(pub(super) Arc<LeaderState>);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        self.0.enter(Phase::Closed);
+        let state = &self.0;
+        state.enter(match state.close.is_cancelled() {
+            true => Phase::Closed,
+            false => Phase::Ended(state.closed_error()),
+        });
         self.0.set_outcome(Ok(Released::Confirmed));
     }
 }

@@ -11,19 +11,19 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::candidate::{Candidate, Stopped};
+use super::candidate::{Candidate, Pauses, Stopped};
 use super::handle::{Reports, TermError};
 use super::state::{CloseOnDrop, Phase};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Released};
 use crate::recipes::shared::hold::Hold;
-use crate::session::NoSession;
-use crate::session::retry::Retry;
 
 pub(super) struct SelectorTask<T, F> {
     pub(super) candidate: Candidate,
     pub(super) grace: Duration,
     pub(super) auto_requeue: bool,
+    /// The longest pause after a short term. Zero: there is none.
+    pub(super) requeue_pause: Duration,
     pub(super) body: F,
     pub(super) reports: Arc<Reports<T>>,
     pub(super) state: CloseOnDrop,
@@ -33,12 +33,21 @@ pub(super) struct SelectorTask<T, F> {
 struct Term<T> {
     report: Result<T, TermError<T>>,
     released: Result<Released, Error>,
-    /// True if a pause is due before the next term.
-    failed: bool,
+    ending: Ending,
 }
 
-/// Longest pause before a run that fails repeatedly is a candidate again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// How a term ended, for the pause before the next one.
+enum Ending {
+    /// The term was long, or its end was asked for, or it was lost: no pause may slow a fail-over.
+    Plain,
+    /// The term did not begin, or its body panicked.
+    Failed,
+    /// The body returned by itself within [`SHORT_TERM`]. The node had this sequence number.
+    Short { sequence: i64 },
+}
+
+/// A body that returns by itself before this time is too fast for an election: each term costs two writes of the quorum.
+const SHORT_TERM: Duration = Duration::from_secs(1);
 
 /// The number of reports that are kept for a caller that does not ask for them.
 const REPORTS: usize = 64;
@@ -52,31 +61,23 @@ where
     pub(super) async fn run(mut self) {
         let state = self.state.0.clone();
         let connection = self.candidate.recipe.curator.connection().clone();
-        let mut failing = None;
+        let mut pacing = Pacing::new(connection.settings.session_timeout, self.requeue_pause);
         loop {
             let began = BootInstant::now();
             let term = match self.term().await {
                 Ok(term) => term,
                 Err(Stopped::Closed(released)) => return state.set_outcome(released),
-                Err(Stopped::Failed(error)) => {
-                    tracing::warn!(path = state.path, %error, "does not come to lead");
-                    Term {
-                        report: Err(error.into()),
-                        released: Ok(Released::Confirmed),
-                        failed: true,
-                    }
+                Err(Stopped::Ended(error)) => {
+                    return self.report(Err(error.clone().into()), Phase::Ended(error));
                 }
+                Err(Stopped::Refused(error)) => Term {
+                    report: Err(error.into()),
+                    released: Ok(Released::Confirmed),
+                    ending: Ending::Failed,
+                },
             };
-            let Term { report, released, failed } = term;
-            // After more than a session timeout without a failure, the retry policy starts again.
-            if !failed || began.elapsed() > connection.settings.session_timeout {
-                failing = None;
-            }
-            let pause = if failed { self.next_pause(&mut failing) } else { Duration::ZERO };
-            let no_more_sessions =
-                matches!(connection.current_session(), Err(NoSession::Closed(_)));
-            let is_last = (failed && no_more_sessions)
-                || self.reports.close_after_first.load(Ordering::Relaxed);
+            let Term { report, released, ending } = term;
+            let is_last = self.reports.close_after_first.load(Ordering::Relaxed);
             if is_last || state.close.is_cancelled() {
                 self.report(report, Phase::Closed);
                 return state.set_outcome(released);
@@ -90,26 +91,24 @@ where
             self.report(report, if self.auto_requeue { Phase::Candidate } else { Phase::Idle });
             let again = async {
                 if self.auto_requeue {
-                    connection.pause(pause).await;
+                    let pause = pacing.pause(ending, began.elapsed(), &state.path);
+                    self.candidate.pause(pause).await;
                 } else {
-                    let _ = phase.wait_for(|phase| !matches!(phase, Phase::Idle)).await;
+                    let requeued = phase.wait_for(|phase| !matches!(phase, Phase::Idle));
+                    tokio::select! {
+                        biased;
+                        _ = requeued => {}
+                        // The next term reports it.
+                        () = connection.ended() => {}
+                    }
                 }
             };
             tokio::select! {
                 biased;
                 () = state.close.cancelled() => return state.set_outcome(released),
                 () = again => {}
-                // The next term reports it.
-                () = connection.ended() => {}
             }
         }
-    }
-
-    /// The next pause of the retry policy, then the longest pause, because a run that queues again by itself never gives up.
-    fn next_pause(&self, failing: &mut Option<(BootInstant, Retry)>) -> Duration {
-        let (since, retry) = failing
-            .get_or_insert_with(|| (BootInstant::now(), self.candidate.recipe.retry.start()));
-        retry.next_pause(since.elapsed()).unwrap_or(LONGEST_PAUSE)
     }
 
     /// Reports how a term ended and enters the next phase, in one step: a caller that has the report sees that phase.
@@ -132,51 +131,120 @@ where
     /// Contends, leads, and gives the place up.
     async fn term(&mut self) -> Result<Term<T>, Stopped> {
         let state = &self.state.0;
-        let candidate = &self.candidate;
-        let connection = candidate.recipe.curator.connection();
+        let candidate = &mut self.candidate;
+        let connection = candidate.recipe.curator.connection().clone();
         let mut lost = None;
         let (hold, leadership, working) = loop {
             let hold = candidate.contend(lost, &state.close).await?;
             let leadership = candidate.leadership(&hold);
-            // Before the check whether the leadership is held: the close of the session waits for this.
+            // Before the checks: the close of the session waits for this.
             let working = connection.working();
-            if leadership.is_held() {
+            if leadership.is_held() && !connection.closing().is_cancelled() {
                 break (hold, leadership, working);
             }
-            // The hold was lost before this task saw it, so the body must not begin.
+            // The hold was lost before this task saw it, or the connection is to be closed, so the body must not begin.
             lost = Some(hold);
         };
+        let began = BootInstant::now();
+        let sequence = hold.state().sequence();
         tracing::info!(path = state.path, node = leadership.node(), "leads");
         state.enter(Phase::Leader(leadership.view()));
         let stop = leadership.stop().clone();
         let body = self.body.clone();
         // The body is called within the task, so that a panic of the call itself is caught as well.
         let running = connection.spawn(async move { body(leadership).await });
-        let joined = await_body(running, &stop, &state.close, self.grace).await;
+        let asked = async {
+            tokio::select! {
+                biased;
+                () = state.close.cancelled() => {}
+                () = connection.closing().cancelled() => {}
+            }
+        };
+        let joined = await_body(running, &stop, asked, self.grace).await;
+        // The token is cancelled by a loss and by the release as well.
+        let by_itself = !stop.is_cancelled();
+        let is_short = began.elapsed() < SHORT_TERM;
         // The release ends the hold as it is called, and reports how the hold had ended before.
         let released = hold.release().await;
         drop(working);
         tracing::info!(path = state.path, "leads no more");
         let lost = released.as_ref().err().filter(|error| error.kind() == ErrorKind::Lost);
         let report = make_report(joined, lost, &state.path);
-        let failed =
-            report.as_ref().is_err_and(|ended| ended.error.kind() == ErrorKind::BodyPanicked);
-        Ok(Term { report, released, failed })
+        let ending = match &report {
+            Ok(_) if by_itself && is_short => Ending::Short { sequence },
+            Err(ended) if ended.error.kind() == ErrorKind::BodyPanicked => Ending::Failed,
+            _ => Ending::Plain,
+        };
+        Ok(Term { report, released, ending })
     }
 }
 
-/// Waits until the body has ended. A body that does not end in time is dropped.
+/// The pauses of a run between two terms.
+struct Pacing {
+    session_timeout: Duration,
+    failures: Pauses,
+    /// `None`: short terms are followed by no pause.
+    short_terms: Option<Pauses>,
+    /// The sequence number of the last term, if it was short.
+    last_short: Option<i64>,
+    warned: bool,
+}
+
+impl Pacing {
+    fn new(session_timeout: Duration, requeue_pause: Duration) -> Self {
+        let short_terms = (!requeue_pause.is_zero()).then_some(requeue_pause);
+        Self {
+            session_timeout,
+            failures: Pauses::after_failures(),
+            short_terms: short_terms.map(Pauses::after_short_terms),
+            last_short: None,
+            warned: false,
+        }
+    }
+
+    /// Returns the pause after a term that took this time, the wait for it included.
+    fn pause(&mut self, ending: Ending, took: Duration, path: &str) -> Duration {
+        let last_short = self.last_short.take();
+        let sequence = match ending {
+            Ending::Failed => return self.failures.after(took, self.session_timeout),
+            Ending::Plain => None,
+            Ending::Short { sequence } => Some(sequence),
+        };
+        self.failures.reset();
+        let (Some(sequence), Some(short_terms)) = (sequence, &mut self.short_terms) else {
+            return Duration::ZERO;
+        };
+        // The numbers follow each other if no other contender has led since the last term.
+        if last_short.is_none_or(|last| sequence != last + 1) {
+            short_terms.reset();
+        }
+        self.last_short = Some(sequence);
+        let pause = short_terms.next();
+        if !self.warned {
+            self.warned = true;
+            tracing::warn!(
+                path,
+                ?pause,
+                "a term ended by itself within a second: the run pauses after such terms"
+            );
+        }
+        pause
+    }
+}
+
+/// Waits until the body has ended. The body is asked to end by `stop`, or when `asked` resolves. If it does not end in time, it is
+/// dropped.
 async fn await_body<T>(
     mut running: JoinHandle<T>,
     stop: &CancellationToken,
-    close: &CancellationToken,
+    asked: impl Future<Output = ()>,
     grace: Duration,
 ) -> Result<T, JoinError> {
     tokio::select! {
         biased;
         joined = &mut running => return joined,
         () = stop.cancelled() => {}
-        () = close.cancelled() => stop.cancel(),
+        () = asked => stop.cancel(),
     }
     if let Ok(joined) = timeout(grace, &mut running).await {
         return joined;

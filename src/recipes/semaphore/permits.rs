@@ -42,7 +42,7 @@ impl Permits {
         let exclusive = Family::Exclusive(ContenderFilter::Curator);
         let mut mutex = locks.request(exclusive, Kind::Lock);
         // The mutex only keeps permits in order. A doubt about it is no reason to give it up.
-        mutex.waiter_mut().loss_policy = LossPolicy::SessionExpired;
+        mutex.waiter_mut().term = LossPolicy::SessionExpired.into();
         // The metrics count the permits, not the mutex.
         mutex.counted = LockLabels::default();
         let leases = recipe.below("leases");

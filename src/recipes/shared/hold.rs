@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::fenced::Fenced;
@@ -266,6 +267,34 @@ impl Guard {
     /// * [`ErrorKind::PermissionDenied`]: the server does not let us delete the node. The session keeps trying.
     pub async fn release(self) -> Result<Released, Error> {
         self.release_now().await
+    }
+
+    /// As [`release`](Self::release), and waits for `limit` at the most: then it returns [`Released::Pending`], and the session
+    /// continues to delete the node.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zookeeper_recipes::{Error, Guard};
+    /// # async fn example(guard: Guard) -> Result<(), Error> {
+    /// let released = guard.release_timeout(Duration::from_millis(500)).await?;
+    /// println!("the next contender can have the lock: {released:?}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`release`](Self::release).
+    ///
+    /// # Errors
+    ///
+    /// As for [`release`](Self::release).
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with timers.
+    pub async fn release_timeout(self, limit: Duration) -> Result<Released, Error> {
+        timeout(limit, self.release_now()).await.unwrap_or(Ok(Released::Pending))
     }
 
     /// Releases as it is called. The future waits for the report.

@@ -104,7 +104,7 @@ impl Recipe {
                 node_per_hold: false,
                 no_wait: false,
                 retention: Duration::ZERO,
-                loss_policy: options.loss_policy,
+                term: options.loss_policy.into(),
             }),
             family,
             kind,

@@ -21,10 +21,24 @@ use crate::error::Loss;
 use crate::metrics::Holds;
 use crate::sync::{Mutex, OnceLock};
 
-/// One uninterrupted stretch in which a policy's holds last. Every hold belongs to one.
+/// The kind of a hold. Holds of one kind share a term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TermKind {
+    pub(crate) policy: LossPolicy,
+    /// The holds last while the connection is being closed, until the bodies that work under them have ended.
+    pub(crate) outlasts_closing: bool,
+}
+
+impl From<LossPolicy> for TermKind {
+    fn from(policy: LossPolicy) -> Self {
+        Self { policy, outlasts_closing: false }
+    }
+}
+
+/// One uninterrupted stretch in which the holds of one kind last. Every hold belongs to one.
 #[derive(Debug)]
 pub(crate) struct LeaseTerm {
-    policy: LossPolicy,
+    kind: TermKind,
     loss: OnceLock<Loss>,
     ended: CancellationToken,
     /// The holds of the term, for the metrics.
@@ -32,9 +46,9 @@ pub(crate) struct LeaseTerm {
 }
 
 impl LeaseTerm {
-    fn new(policy: LossPolicy) -> Arc<Self> {
+    fn new(kind: TermKind) -> Arc<Self> {
         Arc::new(Self {
-            policy,
+            kind,
             loss: OnceLock::new(),
             ended: CancellationToken::new(),
             holds: Holds::default(),
@@ -64,10 +78,12 @@ pub(crate) struct Lease {
 struct State {
     /// `None` before the first answer, after the end, and once closed.
     end: Option<BootInstant>,
-    /// The terms that last. Each is created by the first caller that asks for its policy.
+    /// The terms that last. Each is created by the first caller that asks for its kind.
     terms: Vec<Arc<LeaseTerm>>,
     anchors: Anchors,
     suspended: bool,
+    /// No term begins any more.
+    closing: bool,
     closed: bool,
 }
 
@@ -88,6 +104,7 @@ impl Lease {
             terms: Vec::new(),
             anchors: Anchors::new(timeout, opened),
             suspended: false,
+            closing: false,
             closed: false,
         };
         Self { timeout, state: Mutex::new(state), renewals: watch::Sender::new(()) }
@@ -115,19 +132,23 @@ impl Lease {
         self.renewals.subscribe()
     }
 
-    /// Returns the term of `policy` that lasts at this instant. No term begins under a lease that the next probes do not renew
+    /// Returns the term of `kind` that lasts at this instant. No term begins under a lease that the next probes do not renew
     /// in time: wait for one of the [`renewals`](Self::renewals), and ask again.
-    pub(crate) fn term(&self, policy: LossPolicy, now: BootInstant) -> Option<Arc<LeaseTerm>> {
-        let LeaseTerms { ended, current } = self.terms(policy, now);
+    pub(crate) fn term(
+        &self,
+        kind: impl Into<TermKind>,
+        now: BootInstant,
+    ) -> Option<Arc<LeaseTerm>> {
+        let LeaseTerms { ended, current } = self.terms(kind.into(), now);
         ended.wake();
         current
     }
 
     /// As [`term`](Self::term), for a caller that wakes the holders when it has released its own locks.
-    pub(crate) fn terms(&self, policy: LossPolicy, now: BootInstant) -> LeaseTerms {
+    pub(crate) fn terms(&self, kind: TermKind, now: BootInstant) -> LeaseTerms {
         let mut state = self.state.lock();
         let ended = state.end_if_over(now);
-        let current = state.term(policy, now);
+        let current = state.term(kind, now);
         LeaseTerms { ended, current }
     }
 
@@ -168,7 +189,7 @@ impl Lease {
         let ended = {
             let mut state = self.state.lock();
             state.suspended = true;
-            state.end_terms(Loss::Suspended, |policy| policy == LossPolicy::Suspended)
+            state.end_terms(Loss::Suspended, |kind| kind.policy == LossPolicy::Suspended)
         };
         ended.wake();
     }
@@ -178,6 +199,17 @@ impl Lease {
         let mut state = self.state.lock();
         state.suspended = false;
         state.anchors.resumed();
+    }
+
+    /// The connection is to be closed: no term begins any more, and the only holds that last are those under which bodies work. The
+    /// lease is renewed for them.
+    pub(crate) fn begin_closing(&self) {
+        let ended = {
+            let mut state = self.state.lock();
+            state.closing = true;
+            state.end_terms(Loss::Closed, |kind| !kind.outlasts_closing)
+        };
+        ended.wake();
     }
 
     /// Ends the lease for good: the session is over.
@@ -193,17 +225,17 @@ impl Lease {
 }
 
 impl State {
-    fn term(&mut self, policy: LossPolicy, now: BootInstant) -> Option<Arc<LeaseTerm>> {
+    fn term(&mut self, kind: TermKind, now: BootInstant) -> Option<Arc<LeaseTerm>> {
         self.end?;
-        if self.suspended && policy == LossPolicy::Suspended {
+        if self.closing || self.suspended && kind.policy == LossPolicy::Suspended {
             return None;
         }
         if !self.anchors.can_sustain(now) {
             return None;
         }
-        let existing = self.terms.iter().find(|term| term.policy == policy).cloned();
+        let existing = self.terms.iter().find(|term| term.kind == kind).cloned();
         Some(existing.unwrap_or_else(|| {
-            let term = LeaseTerm::new(policy);
+            let term = LeaseTerm::new(kind);
             self.terms.push(term.clone());
             term
         }))
@@ -213,15 +245,16 @@ impl State {
         match self.end {
             Some(end) if now >= end => {
                 self.end = None;
-                self.end_terms(Loss::LeaseEnded, |policy| policy != LossPolicy::SessionExpired)
+                let ends = |kind: TermKind| kind.policy != LossPolicy::SessionExpired;
+                self.end_terms(Loss::LeaseEnded, ends)
             }
             _ => EndedTerms(Vec::new()),
         }
     }
 
-    /// Ends the terms of these policies. A caller that asks for their loss from now on gets this cause.
-    fn end_terms(&mut self, loss: Loss, which: impl Fn(LossPolicy) -> bool) -> EndedTerms {
-        let ended: Vec<_> = self.terms.extract_if(.., |term| which(term.policy)).collect();
+    /// Ends the terms of these kinds. A caller that asks for their loss from now on gets this cause.
+    fn end_terms(&mut self, loss: Loss, which: impl Fn(TermKind) -> bool) -> EndedTerms {
+        let ended: Vec<_> = self.terms.extract_if(.., |term| which(term.kind)).collect();
         for term in &ended {
             // The list had the term until now, so no cause is set yet.
             let _ = term.loss.set(loss);
@@ -447,6 +480,27 @@ mod tests {
         assert!(lease.term(LEASE, at(3)).is_none());
     }
 
+    /// The bodies under the holds that last are cancelled when the lease ends, as ever.
+    #[test]
+    fn while_it_is_closing_only_holds_of_bodies_last_and_the_lease_is_renewed_for_them() {
+        let lease = lease();
+        lease.renew(at(0), at(1));
+        let body = TermKind { policy: LEASE, outlasts_closing: true };
+        let (term, works) = (lease.term(LEASE, at(1)).unwrap(), lease.term(body, at(1)).unwrap());
+        assert!(!Arc::ptr_eq(&term, &works));
+        lease.begin_closing();
+        assert_eq!((term.loss(), works.loss()), (Some(Loss::Closed), None));
+        assert!(lease.term(LEASE, at(2)).is_none() && lease.term(body, at(2)).is_none());
+        lease.renew(at(1500), at(1501));
+        assert_eq!(lease.loss(&works, at(2299)), None);
+        lease.renew(at(1800), at(1801));
+        assert_eq!(lease.loss(&works, at(3800)), Some(Loss::LeaseEnded));
+        assert!(works.ended().is_cancelled());
+        // No term begins after the end of the lease.
+        lease.renew(at(3900), at(3901));
+        assert!(lease.term(body, at(3902)).is_none());
+    }
+
     /// Records on its wake-up whether the lease was unlocked.
     #[derive(Debug)]
     struct Waiter {
@@ -464,11 +518,12 @@ mod tests {
     #[test]
     fn waiters_for_the_loss_are_woken_outside_the_lock() {
         type Ends = fn(&Lease, &LeaseTerm);
-        let ways: [(&str, LossPolicy, Ends); 5] = [
+        let ways: [(&str, LossPolicy, Ends); 6] = [
             ("loss", LEASE, |lease, term| assert!(lease.loss(term, at(1600)).is_some())),
             ("term", LEASE, |lease, _| assert!(lease.term(LEASE, at(1600)).is_none())),
             ("renew", LEASE, |lease, _| lease.renew(at(1590), at(1610))),
             ("suspend", LossPolicy::Suspended, |lease, _| lease.suspend()),
+            ("closing", LEASE, |lease, _| lease.begin_closing()),
             ("close", LEASE, |lease, _| lease.close(Loss::Closed)),
         ];
         for (way, policy, end) in ways {
@@ -492,10 +547,10 @@ mod tests {
         let terms = || policies.map(|policy| lease.term(policy, at(1)).unwrap());
         let first = terms();
         for (term, policy) in first.iter().zip(policies) {
-            assert_eq!(term.policy, policy);
+            assert_eq!(term.kind, policy.into());
         }
         for (term, again) in first.iter().zip(&terms()) {
-            assert!(Arc::ptr_eq(term, again), "{:?}", term.policy);
+            assert!(Arc::ptr_eq(term, again), "{:?}", term.kind);
         }
     }
 

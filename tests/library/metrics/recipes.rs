@@ -104,3 +104,23 @@ async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
     two.release().await.unwrap();
     scraped.is(&[("holding", &[], 0.0), ("hold_seconds_count", &labels, 4.0)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_failed_try_of_a_candidate_counts_and_so_does_each_further_try() {
+    let (scraped, testbed) = (Scraped::new(), Testbed::with_parent().await);
+    let curator = testbed.curator().await;
+    let stray = testbed.stranger().await;
+    let latch = testbed.latch(&curator);
+    let failed = [("recipe", "leader_latch"), ("outcome", "failed")];
+    let enters = [("operation", "enter")];
+    for tries in 1..10 {
+        assert_eq!(latch.leadership().await.unwrap_err().kind(), ErrorKind::UnusablePath);
+        let retries = f64::from(tries) - 1.0;
+        scraped.is(&[("acquire_seconds_count", &failed, f64::from(tries))]);
+        scraped.is(&[("retries_total", &enters, retries), ("waiting", &[], 0.0)]);
+    }
+    testbed.remove(&stray).await;
+    within("leadership", latch.leadership()).await.unwrap();
+    scraped.is(&[("acquire_seconds_count", &failed, 9.0), ("retries_total", &enters, 9.0)]);
+    scraped.is(&[("holding", &[("recipe", "leader_latch")], 1.0)]);
+}

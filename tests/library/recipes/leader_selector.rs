@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use zookeeper_recipes::leader::LeaderSelector;
+
 use crate::prelude::*;
 use crate::support::selectors::{Ended, Led, Report, failed};
 
@@ -160,7 +162,8 @@ async fn reports_are_kept_until_they_are_read() {
     let (testbed, curator) = Testbed::with_curator().await;
     let (terms, go) = (Arc::new(AtomicU64::new(0)), Arc::new(Semaphore::new(0)));
     let (done, mut own) = (go.clone(), 0);
-    let run = testbed.selector(&curator).auto_requeue().run(async move |_| {
+    let selector = testbed.selector(&curator).auto_requeue().with_requeue_pause(Duration::ZERO);
+    let run = selector.run(async move |_| {
         own += 1;
         assert_eq!(own, 1, "each term runs a clone of the body");
         let term = 1 + terms.fetch_add(1, Ordering::Relaxed);
@@ -301,7 +304,7 @@ async fn closing_the_curator_waits_for_the_body() {
         let (leader, term, mut next) = leader.with_next(&testbed, &testbed.selector(&other)).await;
         let closing = curator.clone();
         let mut closing = tokio::spawn(async move { closing.close().await });
-        assert_eq!(within("the end", term.leadership.lost()).await, Loss::Closed);
+        within("the request", term.leadership.cancellation_token().cancelled()).await;
         let closed = if in_time {
             tokio::time::sleep(GRACE).await;
             assert!(!closing.is_finished());
@@ -310,8 +313,9 @@ async fn closing_the_curator_waits_for_the_body() {
             Some(within("the end of its patience", &mut closing).await.unwrap())
         };
         assert!(next.began().is_none() && !term.is_over());
+        assert!(term.leadership.is_held() && leader.run.is_leader());
         assert_eq!(testbed.children().await.len(), 2);
-        term.end();
+        let leadership = term.end();
         match closed {
             None => {
                 let closed = within("the end of the session", closing).await.unwrap();
@@ -320,11 +324,259 @@ async fn closing_the_curator_waits_for_the_body() {
             Some(closed) => assert_eq!(closed, Released::Pending),
         }
         next.leads().await;
-        let expected = (ErrorKind::Lost, Some(Loss::Closed), Some(Ended::Told));
-        assert_eq!(failed(leader.report().await), expected);
+        assert_eq!(leader.report().await.unwrap(), Ended::Told);
+        assert!(!leadership.is_held() && leadership.loss().is_none(), "it was released");
+        eventually("the end", async || curator.close().await == Released::Confirmed).await;
         next.close().await;
         testbed.children_are(0).await;
     }
+}
+
+/// The body of a selector that is asked to end writes under its hold.
+#[tokio::test(start_paused = true)]
+async fn a_body_can_write_its_last_words_however_it_is_asked_to_end() {
+    let testbed = Testbed::with_parent().await;
+    let curator = testbed.curator().await;
+    for way in ["stepped down", "closed", "dropped", "curator closed"] {
+        let path = format!("{}/{way}", testbed.path);
+        let written = path.clone();
+        let selector = curator.leader_selector(format!("{}-leader", testbed.path)).unwrap();
+        let run = selector.run(async move |term: Hold| {
+            term.cancellation_token().cancelled().await;
+            term.fenced().create(&written, b"").await.unwrap();
+        });
+        eventually("it leads", async || run.is_leader()).await;
+        match way {
+            "stepped down" => assert!(run.step_down()),
+            "closed" => drop(within("the close", run.close()).await.unwrap()),
+            "dropped" => drop(run),
+            _ => drop(within("the end", curator.close()).await),
+        }
+        eventually(way, async || testbed.stat(&path).await.is_some()).await;
+        testbed.remove(&path).await;
+    }
+}
+
+/// While the body of a selector works on: its lease is renewed, nothing else holds or begins, and the servers may disconnect.
+#[tokio::test(start_paused = true)]
+async fn while_a_curator_closes_only_bodies_go_on() {
+    let testbed = Testbed::new().await;
+    let other = testbed.curator().await;
+    let (link, curator) =
+        testbed.linked(testbed.short_lived_builder().connection_timeout(10 * SHORT)).await;
+    let selector = testbed.selector(&curator).with_grace(10 * SHORT);
+    let leader = Led::stubborn(&selector.auto_requeue());
+    let (mut leader, term, mut next) = leader.with_next(&testbed, &testbed.selector(&other)).await;
+    let path = |name: &str| format!("{}-{name}", testbed.path);
+    let lost = curator.mutex(path("held")).unwrap().acquire().await.unwrap();
+    let latch = curator.leader_latch(path("latch")).unwrap();
+    let lost_term = latch.leadership().await.unwrap();
+    let taken = other.mutex(path("taken")).unwrap().acquire().await.unwrap();
+    let waiter = curator.mutex(path("taken")).unwrap();
+    let waiting = tokio::spawn(async move { waiter.acquire().await });
+    let mut candidate =
+        Led::obedient(&curator.leader_selector(path("taken")).unwrap().auto_requeue());
+    eventually("both wait", async || children(&testbed.admin, &path("taken")).await.len() == 3)
+        .await;
+    let closing = curator.clone();
+    let closing = tokio::spawn(async move { closing.close().await });
+    // All other holds are lost before the body has ended, and no waiter is served.
+    assert_eq!(within("the loss", lost.lost()).await, Loss::Closed);
+    assert_eq!(within("the loss", lost_term.lost()).await, Loss::Closed);
+    assert!(!term.is_over() && term.leadership.is_held());
+    for error in [
+        within("the end", waiting).await.unwrap().unwrap_err(),
+        within("the end", latch.leadership()).await.unwrap_err(),
+        within("an answer", curator.mutex(path("new")).unwrap().acquire()).await.unwrap_err(),
+        failed_to_begin(candidate.report().await),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    }
+    taken.release().await.unwrap();
+    drop((lost, latch));
+    for way in 0..4 {
+        tokio::time::sleep(SHORT).await;
+        assert!(term.leadership.is_held(), "{:?}", term.leadership.loss());
+        assert!(!closing.is_finished() && next.began().is_none());
+        if way == 1 {
+            zookeeper_recipes_dev::flap(&link, way).await;
+        }
+    }
+    assert!(candidate.began().is_none() && leader.began().is_none());
+    term.leadership.fenced().create(&path("written"), b"").await.unwrap();
+    testbed.remove(&path("written")).await;
+    term.end();
+    next.leads().await;
+    assert_eq!(within("the end", closing).await.unwrap(), Released::Confirmed);
+    assert_eq!(leader.report().await.unwrap(), Ended::Told);
+    for name in ["held", "latch", "taken", "new"] {
+        assert_eq!(children(&testbed.admin, &path(name)).await, [""; 0], "{name}");
+    }
+}
+
+fn failed_to_begin(report: Report) -> Error {
+    report.expect_err("a term that did not begin").error
+}
+
+/// Each body has the grace of its own selector.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_ignores_the_close_of_its_curator_is_dropped_after_its_grace() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let mut all = Vec::new();
+    for nth in 1..=3 {
+        let path = format!("{}/{nth}", testbed.path);
+        let mut led =
+            Led::stubborn(&curator.leader_selector(&path).unwrap().with_grace(nth * GRACE));
+        let term = led.leads().await;
+        all.push((path, led, term));
+    }
+    let began = Instant::now();
+    let closing = curator.clone();
+    let closing = tokio::spawn(async move { closing.close().await });
+    for (nth, (path, led, term)) in (1..).zip(all) {
+        assert!(term.leadership.is_held() && !term.is_over());
+        let mut next = Led::obedient(&other.leader_selector(&path).unwrap());
+        next.leads().await;
+        assert!(began.elapsed() >= nth * GRACE, "{:?}", began.elapsed());
+        assert!(began.elapsed() < nth * GRACE + GRACE / 2, "{:?}", began.elapsed());
+        assert!(term.is_over());
+        assert_eq!(failed(led.report().await), (ErrorKind::BodyDropped, None, None));
+        next.close().await;
+    }
+    assert_eq!(within("the end", closing).await.unwrap(), Released::Confirmed);
+}
+
+/// The servers may give the place away then, so the body is asked to end once more, as ever.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ends_while_its_curator_closes_is_a_loss() {
+    let testbed = Testbed::new().await;
+    let curator = testbed.short_lived_curator().await;
+    let mut leader = Led::stubborn(&testbed.selector(&curator).with_grace(LONG));
+    let term = leader.leads().await;
+    let closing = curator.clone();
+    let closing = tokio::spawn(async move { closing.close().await });
+    within("the request", term.leadership.cancellation_token().cancelled()).await;
+    testbed.kill_session(&curator).await;
+    assert_eq!(within("the loss", term.leadership.lost()).await, Loss::SessionExpired);
+    term.end();
+    let expected = (ErrorKind::Lost, Some(Loss::SessionExpired), Some(Ended::Told));
+    assert_eq!(failed(leader.report().await), expected);
+    within("the end", closing).await.unwrap();
+    testbed.children_are(0).await;
+}
+
+/// Counts the terms of a body that returns at once.
+fn at_once(selector: &LeaderSelector) -> (LeaderRun<()>, Arc<AtomicUsize>) {
+    let terms = Arc::new(AtomicUsize::new(0));
+    let counted = terms.clone();
+    let run = selector.clone().auto_requeue().run(async move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    (run, terms)
+}
+
+/// Without the pause there were 1,200 terms in 10 s.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_returns_at_once_is_paused_longer_each_time() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let selector = testbed.selector(&curator);
+    for (longest, terms_in_a_minute) in [
+        (None, 60..75),
+        (Some(Duration::from_millis(100)), 500..620),
+        (Some(10 * GRACE), 14..24),
+        (Some(Duration::ZERO), 5000..usize::MAX),
+    ] {
+        let selector = match longest {
+            None => selector.clone(),
+            Some(longest) => selector.clone().with_requeue_pause(longest),
+        };
+        let (run, terms) = at_once(&selector);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let terms = terms.load(Ordering::Relaxed);
+        assert!(terms_in_a_minute.contains(&terms), "{terms} with {longest:?}");
+        // A pause ends with the run.
+        let before = Instant::now();
+        within("the close", run.close()).await.unwrap();
+        assert!(before.elapsed() < Duration::from_millis(100), "{:?}", before.elapsed());
+    }
+    let (_run, _) = at_once(&selector.with_requeue_pause(LONG));
+    tokio::time::sleep(LONG).await;
+    let before = Instant::now();
+    within("the end", curator.close()).await;
+    assert!(before.elapsed() < Duration::from_millis(100), "{:?}", before.elapsed());
+}
+
+/// However short it was.
+#[tokio::test(start_paused = true)]
+async fn a_term_that_was_lost_or_asked_to_end_is_followed_by_no_pause() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let selector = testbed.selector(&curator).auto_requeue().with_requeue_pause(LONG);
+    let mut led = Led::obedient(&selector);
+    let soon = Duration::from_millis(100);
+    for way in ["asked", "lost", "lost, and it returns a value", "long", "session over"] {
+        // The next pause of short terms would be longer than `soon`.
+        for _ in 0..6 {
+            led.leads().await.end();
+            led.report().await.unwrap();
+        }
+        let term = led.leads().await;
+        let before = match way {
+            "asked" => {
+                assert!(led.run.step_down());
+                Instant::now()
+            }
+            "long" => {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                term.end();
+                Instant::now()
+            }
+            "session over" => {
+                testbed.kill_session(&curator).await;
+                within("the loss", term.leadership.lost()).await;
+                Instant::now()
+            }
+            _ => {
+                testbed.remove(term.leadership.node()).await;
+                within("the loss", term.leadership.lost()).await;
+                if way == "lost, and it returns a value" {
+                    term.end();
+                }
+                Instant::now()
+            }
+        };
+        let next = led.leads().await;
+        // A new session takes a little longer.
+        assert!(before.elapsed() < soon, "{way}: {:?}", before.elapsed());
+        drop(led.report().await);
+        // The pauses begin afresh.
+        let before = Instant::now();
+        next.end();
+        led.report().await.unwrap();
+        let next = led.leads().await;
+        let paused = before.elapsed();
+        assert!(paused >= Duration::from_millis(10) && paused < soon, "{way}: {paused:?}");
+        next.end();
+        led.report().await.unwrap();
+    }
+}
+
+/// Two candidates that take turns are not slowed down.
+#[tokio::test(start_paused = true)]
+async fn the_pauses_start_afresh_after_a_term_of_another_candidate() {
+    let (testbed, curators) = Testbed::with_curators::<2>().await;
+    let runs = curators.each_ref().map(|curator| at_once(&testbed.selector(curator)));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    for (_, terms) in &runs {
+        let terms = terms.load(Ordering::Relaxed);
+        assert!(terms > 100, "{terms}");
+    }
+    let [(run, terms), (alone, _)] = runs;
+    within("the close", alone.close()).await.unwrap();
+    let before = terms.load(Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let terms = terms.load(Ordering::Relaxed) - before;
+    assert!(terms < 25, "{terms}");
+    within("the close", run.close()).await.unwrap();
 }
 
 /// It waits for itself, as long as it may.
@@ -372,5 +624,33 @@ mod real {
         if let Err(ended) = within("a report", run.next_report()).await.unwrap() {
             assert_eq!(failed(Err(ended)), (ErrorKind::BodyDropped, None, None));
         }
+    }
+
+    /// Its hold outlasts the session lease as it was at the close, because the session is kept.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_body_that_blocks_its_thread_keeps_the_session_of_a_closed_curator() {
+        let testbed = Testbed::real().await;
+        let builder = testbed.short_lived_builder().connection_timeout(GRACE);
+        let curator = testbed.impatient(testbed.server.connect_string(), builder).await;
+        let (go, going) = std::sync::mpsc::channel::<()>();
+        let going = Arc::new(Mutex::new(going));
+        let grace = Duration::from_millis(10);
+        let run = testbed.selector(&curator).with_grace(grace).run(async move |_| {
+            going.lock().unwrap().recv().expect("the test's word");
+            // Where it could be dropped.
+            tokio::task::yield_now().await;
+        });
+        eventually("it leads", async || run.is_leader()).await;
+        let term = run.leadership().unwrap();
+        let mut next = Led::obedient(&testbed.selector(&testbed.curator().await));
+        testbed.children_are(2).await;
+        assert_eq!(within("the close", curator.close()).await, Released::Pending);
+        tokio::time::sleep(SHORT).await;
+        assert!(term.is_held() && next.began().is_none());
+        assert_eq!(testbed.children().await.len(), 2);
+        go.send(()).unwrap();
+        next.leads().await;
+        assert!(!term.is_held());
+        eventually("the end", async || curator.close().await == Released::Confirmed).await;
     }
 }

@@ -270,3 +270,54 @@ async fn the_end_of_a_lease_is_a_warning_if_something_was_held() {
     }
     drop(taken);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_candidate_is_one_warning_for_each_cause() {
+    let notes = &*NOTES;
+    let testbed = Testbed::with_parent().await;
+    let curator = testbed.curator().await;
+    let stray = testbed.stranger().await;
+    let latch = testbed.latch(&curator);
+    let warnings = || notes.events(Level::WARN, &[testbed.path.as_str(), "does not come to lead"]);
+    let causes = [ErrorKind::UnusablePath, ErrorKind::PermissionDenied];
+    for (number, cause) in causes.into_iter().enumerate() {
+        for _ in 0..10 {
+            assert_eq!(latch.leadership().await.unwrap_err().kind(), cause);
+            assert_eq!(warnings(), 1 + number, "{cause:?}");
+        }
+        testbed.admin.set_acl(&testbed.path, &[anyone(Permission::ADMIN)]).await.unwrap();
+    }
+    testbed.open().await;
+    testbed.remove(&stray).await;
+    let term = within("leadership", latch.leadership()).await.unwrap();
+    // The same cause after a term is another event.
+    let stray = testbed.stranger().await;
+    testbed.kill_session(&curator).await;
+    within("the loss", term.lost()).await;
+    let error = latch.leadership().await.unwrap_err();
+    assert_eq!((error.kind(), warnings()), (ErrorKind::UnusablePath, 3));
+    testbed.remove(&stray).await;
+    within("leadership", latch.leadership()).await.unwrap();
+    assert_eq!(warnings(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_short_terms_is_one_warning() {
+    let notes = &*NOTES;
+    let (testbed, curator) = Testbed::with_curator().await;
+    let words = [testbed.path.as_str(), "a term ended by itself within a second"];
+    let selector = testbed.selector(&curator);
+    // A run that does not queue again by itself has no pause.
+    within("a term", selector.run(async |_| ()).into_future()).await.unwrap();
+    let quiet = selector.clone().auto_requeue().with_requeue_pause(Duration::ZERO);
+    let run = quiet.run(async |_| ());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    run.close().await.unwrap();
+    assert_eq!(notes.events(Level::WARN, &words), 0);
+    for runs in 1..3 {
+        let run = selector.clone().auto_requeue().run(async |_| ());
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        run.close().await.unwrap();
+        assert_eq!(notes.events(Level::WARN, &words), runs);
+    }
+}

@@ -89,7 +89,9 @@ async fn a_curator_that_closes_ends_hold_and_wait() {
         fails(within(row.name, waiting.0).await.unwrap(), ErrorKind::Closed);
         assert!(guard.is_held(), "{row:?}");
         within(row.name, curator.close()).await;
-        assert_eq!(guard.loss(), Some(Loss::Closed), "{row:?}");
+        // The body of a selector ends first, and its hold is released.
+        let loss = (row.name != "selector").then_some(Loss::Closed);
+        assert_eq!((guard.is_held(), guard.loss()), (false, loss), "{row:?}");
         assert_eq!(curator.state(), ConnectionState::Closed);
         assert_eq!(row.nodes(testbed).await, [], "{row:?}: the session is over when close returns");
         // Closing again changes nothing, and nothing can be acquired any more.
