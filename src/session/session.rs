@@ -109,20 +109,31 @@ impl Session {
 
     /// Returns a client that the user may keep.
     pub(crate) fn lend_client(&self) -> Result<Client, Failure> {
+        let client = self.client.lock();
+        let lent = client.clone().ok_or_else(Failure::session_over)?;
         self.lent.store(true, Ordering::Relaxed);
-        self.client()
+        Ok(lent)
     }
 
     /// Returns the client for a request whose future a caller keeps, perhaps without polling it. Borrow before you check the
     /// lease: then the task that closes the lease sees the borrower.
     pub(crate) fn borrow_client(&self) -> Result<Borrowed, Failure> {
-        let count = self.borrowers.clone();
-        Ok(Borrowed { client: self.client()?, _count: count })
+        let client = self.client.lock();
+        let borrowed = client.clone().ok_or_else(Failure::session_over)?;
+        Ok(Borrowed { client: borrowed, _count: self.borrowers.clone() })
     }
 
-    /// Returns true if a caller outside the library may have a clone of the client.
-    pub(super) fn is_lent(&self) -> bool {
-        self.lent.load(Ordering::Relaxed) || Arc::strong_count(&self.borrowers) > 1
+    /// Ends the session and returns its client, unless a caller outside the library may have a clone. None is lent meanwhile: a
+    /// clone that nobody knows of would keep the session, with all its nodes.
+    pub(super) fn end_unless_lent(&self, loss: Loss) -> Option<Client> {
+        let mut client = self.client.lock();
+        if self.lent.load(Ordering::Relaxed) || Arc::strong_count(&self.borrowers) > 1 {
+            return None;
+        }
+        let taken = client.take();
+        drop(client);
+        drop(self.end(loss));
+        taken
     }
 
     /// Returns the chroot and the namespace, joined.

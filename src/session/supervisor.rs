@@ -345,10 +345,10 @@ impl Supervisor {
         // No task may wait for another session while this one waits for the tasks.
         drop(self.connection.current.send_replace(Err(NoSession::Closed(Error::closed()))));
         self.connection.tasks.close();
-        let ends_with_us = self.dialer.is_some() && !session.is_lent();
         // A session that another user keeps open does not end here, so the nodes are deleted one by one. Otherwise the servers
         // delete them with the session, all at once.
-        let client = if ends_with_us { session.end(loss) } else { None };
+        let client = self.dialer.as_ref().and_then(|_| session.end_unless_lent(loss));
+        let ends_with_us = client.is_some();
         session.detached().cancel();
         let ended = timeout(patience, async {
             self.connection.tasks.wait().await;
