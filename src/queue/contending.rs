@@ -160,8 +160,8 @@ impl Drop for Waiting {
     }
 }
 
-/// Lists the path in a session task, so that a create that is refused all the same is not sent. The receiver gets true if the lock
-/// is busy and the caller asked not to wait. The task ends with the caller.
+/// Lists the path in a session task, so that no create is sent that would be refused. The receiver gets true if the lock is busy and
+/// the caller asked not to wait. The task ends with the caller.
 fn spawn_check(
     queue: Arc<QueueDriver>,
     request: Arc<Request>,
