@@ -1,10 +1,13 @@
 //! [`Curator`]: the handle on a supervised ZooKeeper connection, and its builder.
 
 use std::fmt;
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime;
 use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient};
@@ -270,6 +273,18 @@ impl Curator {
     }
 }
 
+/// Fails for a runtime on which the session's tasks cannot run.
+fn check_runtime(runtime: &runtime::Handle, connect_string: &str) -> Result<(), Error> {
+    if connect_string.starts_with("sim:") {
+        let reason = "a simulated ensemble has the runtime of its test";
+        return Err(Error::invalid("runtime", "for a simulated ensemble", reason));
+    }
+    let _entered = runtime.enter();
+    // Tokio does not tell what a runtime has, but panics where it is missing.
+    let timer = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)));
+    timer.map_err(|_| Error::invalid("runtime", "without timers", "build it with `enable_all`"))
+}
+
 fn not_now() -> Error {
     Error::new(ErrorKind::Unavailable, "between two sessions; try again")
 }
@@ -292,6 +307,7 @@ impl fmt::Debug for Curator {
 /// | [`identity`](Self::identity) | `host:pid` |
 /// | [`loss_policy`](Self::loss_policy) | [`LossPolicy::Lease`] |
 /// | [`ephemeral_limit`](Self::ephemeral_limit) | 512 KiB |
+/// | [`runtime`](Self::runtime) | the one on which it connects |
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -331,6 +347,7 @@ impl Default for CuratorBuilder {
             // cannot start again from a record of about 2 MB.
             ephemeral_limit: 512 * 1024,
             path_label: Default::default(),
+            runtime: None,
         };
         let options = Options {
             identity: default_identity().into_bytes().into(),
@@ -428,6 +445,28 @@ impl CuratorBuilder {
         self
     }
 
+    /// Sets the tokio runtime on which the session's tasks run. Defaults to the one on which the `Curator` is connected.
+    ///
+    /// On the runtime of your service, blocking code on all of its threads for longer than the session lease costs the locks. So
+    /// other processes take over from a service that hangs. On a runtime of their own the tasks renew the lease whatever your
+    /// service does, so a process that hangs keeps its locks. The bodies of selectors run on the runtime that called
+    /// [`LeaderSelector::run`](crate::leader::LeaderSelector::run) either way. When the runtime shuts down, all holds are lost
+    /// and all waits end with [`ErrorKind::Closed`].
+    ///
+    /// ```no_run
+    /// # use zookeeper_recipes::{Curator, Error};
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut builder = tokio::runtime::Builder::new_multi_thread();
+    /// let runtime = builder.worker_threads(1).enable_all().build()?; // keep it as long as the locks
+    /// let curator = Curator::builder().runtime(runtime.handle().clone()).connect("zk1:2181").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn runtime(mut self, runtime: runtime::Handle) -> Self {
+        self.settings.runtime = Some(runtime);
+        self
+    }
+
     /// Adds a `path` label to a lock's metrics, computed by `label` (feature `metrics`). There is none by default, nor if `label`
     /// returns `None`.
     ///
@@ -473,8 +512,21 @@ impl CuratorBuilder {
     pub async fn connect(self, servers: &str) -> Result<Curator, Error> {
         let (dialer, settings, options) = self.prepare(servers)?;
         let span = tracing::info_span!("connect", connect_string = servers);
-        let connection = connect(dialer, settings).instrument(span).await?;
-        Ok(Curator::new(connection, options))
+        let runtime = settings.runtime.clone();
+        let connecting = async {
+            let connection = connect(dialer, settings).await?;
+            Ok(Curator::new(connection, options))
+        };
+        let connecting = connecting.instrument(span);
+        match runtime {
+            None => connecting.await,
+            // The client starts its tasks where it connects. The handle that is dropped with the task closes the session.
+            Some(runtime) => {
+                #[allow(clippy::disallowed_methods)] // it ends with this future
+                let connecting = AbortOnDropHandle::new(runtime.spawn(connecting));
+                connecting.await.unwrap_or_else(|_| Err(Error::closed()))
+            }
+        }
     }
 
     /// As [`connect`](Self::connect), without waiting: the first session is opened in the background, with retries until that
@@ -491,11 +543,15 @@ impl CuratorBuilder {
     #[doc(alias = "start")]
     pub fn connect_lazy(self, servers: &str) -> Result<Curator, Error> {
         let (dialer, settings, options) = self.prepare(servers)?;
+        let _runtime = settings.runtime.as_ref().map(runtime::Handle::enter);
         Ok(Curator::new(open(dialer, settings), options))
     }
 
     fn prepare(self, connect_string: &str) -> Result<(Dialer, Settings, Options), Error> {
         let namespace = self.check()?;
+        if let Some(runtime) = &self.settings.runtime {
+            check_runtime(runtime, connect_string)?;
+        }
         let mut connector = self.connector.unwrap_or_else(ZooKeeperClient::connector);
         for (scheme, credentials) in &self.auths {
             connector = connector.with_auth(scheme, credentials);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) acls: Arc<[Acl]>,
     pub(crate) ephemeral_limit: usize,
     pub(crate) path_label: PathLabel,
+    /// Where the session's tasks run; `None` for the runtime of the caller that connects.
+    pub(crate) runtime: Option<Handle>,
 }
 
 type CurrentSession = Result<Arc<Session>, NoSession>;
@@ -72,11 +75,12 @@ impl Connection {
         closed: watch::Receiver<Option<Released>>,
     ) -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let spawner = settings.runtime.clone().map_or_else(Spawner::current, Spawner::on);
         Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             settings,
             root,
-            spawner: Spawner::current(),
+            spawner,
             tasks: TaskTracker::new(),
             work: TaskTracker::new(),
             supervision: TaskTracker::new(),
@@ -97,6 +101,7 @@ impl Connection {
             acls: Arc::default(),
             ephemeral_limit: usize::MAX,
             path_label: PathLabel::default(),
+            runtime: None,
         };
         let closed = watch::Sender::new(None).subscribe();
         let connection = Self::new(settings, LockPath::root(), ConnectionState::Connected, closed);
@@ -115,6 +120,15 @@ impl Connection {
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
         self.spawner.spawn(&self.tasks, task)
+    }
+
+    /// As [`spawn`](Self::spawn), on another runtime.
+    pub(crate) fn spawn_on<T: Send + 'static>(
+        &self,
+        spawner: &Spawner,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        spawner.spawn(&self.tasks, task)
     }
 
     /// The session is not closed while the token exists: for work that is done under a hold. Take the token, and then check that the

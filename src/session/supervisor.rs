@@ -124,6 +124,8 @@ struct Supervisor {
     refused: Option<Error>,
     /// When a close stops waiting for the bodies that work under holds.
     bodies_until: Option<Instant>,
+    /// When a late timer was last warned of.
+    warned_late: Option<BootInstant>,
     /// The result of `close`.
     outcome: Released,
     closed: watch::Sender<Option<Released>>,
@@ -147,6 +149,8 @@ impl Drop for Supervisor {
             let finish =
                 if self.connection.close.is_cancelled() { Finish::Closed } else { Finish::Expired };
             self.connection.gauge.set_state(finish.label());
+            // The tasks that would answer waiters have ended with the runtime.
+            self.connection.close.cancel();
         }
     }
 }
@@ -168,6 +172,7 @@ impl Supervisor {
             session: None,
             refused: None,
             bodies_until: None,
+            warned_late: None,
             outcome: Released::Confirmed,
             closed,
         }
@@ -278,6 +283,7 @@ impl Supervisor {
         let mut probes = JoinSet::new();
         let mut probe_ticks = ticks(PROBE_INTERVAL.of(session.timeout()));
         let mut check_ticks = ticks(CHECK_INTERVAL.of(session.timeout()));
+        let mut checked = BootInstant::now();
         let answering = self.state == State::Connected;
         // The first tick is at once, and sends a probe.
         let mut idle = IDLE_PROBES - 1;
@@ -303,6 +309,8 @@ impl Supervisor {
                 // held: the first hold after a reconnect starts with the anchor of that reconnect.
                 _ = check_ticks.tick(), if answering => {
                     let now = BootInstant::now();
+                    warn_if_late(session, checked, now, &mut self.warned_late);
+                    checked = now;
                     if link.has_changed() {
                         break event_of(link.now());
                     }
@@ -430,6 +438,24 @@ async fn until_closed(
 async fn probe(session: Arc<Session>) {
     if let Err(failure) = session.probe().await {
         tracing::debug!(?failure, "a probe failed");
+    }
+}
+
+/// The shortest time between two warnings of a late timer.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Warns if the timer that should have fired at a fixed time after `last` is so late that the lease is in danger.
+fn warn_if_late(
+    session: &Session,
+    last: BootInstant,
+    now: BootInstant,
+    warned: &mut Option<BootInstant>,
+) {
+    let late = now.since(last).saturating_sub(CHECK_INTERVAL.of(session.timeout()));
+    let is_quiet = warned.is_some_and(|warned| now.since(warned) < WARNING_INTERVAL);
+    if late > session.timeout() / 6 && !is_quiet {
+        *warned = Some(now);
+        tracing::warn!(session = %format_args!("{:#x}", session.session_id()), "the runtime ran nothing for {late:.1?}: blocking code, or the process was stopped?");
     }
 }
 

@@ -18,6 +18,10 @@ impl Spawner {
         Self { runtime: Handle::try_current().ok() }
     }
 
+    pub(crate) fn on(runtime: Handle) -> Self {
+        Self { runtime: Some(runtime) }
+    }
+
     /// Spawns a task that `owner` counts.
     ///
     /// # Panics

@@ -17,6 +17,7 @@ use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::participants::Participant;
+use crate::session::tasks::Spawner;
 use crate::sync::Mutex;
 
 /// The default time for which a body may keep running after it was asked to end.
@@ -89,7 +90,8 @@ impl Curator {
 
 impl LeaderSelector {
     /// Becomes a candidate, and runs `body` in a task of its own whenever this process leads; see [`LeaderRun`]. Each term runs
-    /// a clone of the body. While there is no connection, the candidate waits for one.
+    /// a clone of the body. While there is no connection, the candidate waits for one. The body runs on the tokio runtime on which
+    /// this is called.
     ///
     /// `self.run(body).await` runs the body once, and returns its value.
     #[doc(alias = "takeLeadership")]
@@ -107,8 +109,18 @@ impl LeaderSelector {
         let _open = state.close.clone().drop_guard();
         let run = LeaderRun { state: state.clone(), reports: reports.clone(), _open };
         let state = CloseOnDrop(state);
-        let task =
-            SelectorTask { candidate, grace, auto_requeue, requeue_pause, body, reports, state };
+        // A body that blocks must not block the session's tasks, if these have a runtime of their own.
+        let bodies = Spawner::current();
+        let task = SelectorTask {
+            candidate,
+            grace,
+            auto_requeue,
+            requeue_pause,
+            body,
+            bodies,
+            reports,
+            state,
+        };
         connection.spawn(task.run());
         run
     }

@@ -77,7 +77,7 @@ impl LeaderState {
 
     /// Waits until the candidate leads. The error of a try that fails meanwhile goes to each call that waits.
     pub(super) async fn leadership(&self) -> Result<Hold, Error> {
-        // This call has not seen the failures from now on.
+        // `subscribe` marks the failure before this call as seen.
         let mut refusal = self.refusal.subscribe();
         let mut phase = self.phase.subscribe();
         let settled = |phase: &Phase| phase.is_final() || phase.leadership().is_some();

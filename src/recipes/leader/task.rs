@@ -17,6 +17,7 @@ use super::state::{CloseOnDrop, Phase};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Released};
 use crate::recipes::shared::hold::Hold;
+use crate::session::tasks::Spawner;
 
 pub(super) struct SelectorTask<T, F> {
     pub(super) candidate: Candidate,
@@ -25,6 +26,8 @@ pub(super) struct SelectorTask<T, F> {
     /// The longest pause after a short term. Zero: there is none.
     pub(super) requeue_pause: Duration,
     pub(super) body: F,
+    /// Where the bodies run.
+    pub(super) bodies: Spawner,
     pub(super) reports: Arc<Reports<T>>,
     pub(super) state: CloseOnDrop,
 }
@@ -152,7 +155,7 @@ where
         let stop = leadership.stop().clone();
         let body = self.body.clone();
         // The body is called within the task, so that a panic of the call itself is caught as well.
-        let running = connection.spawn(async move { body(leadership).await });
+        let running = connection.spawn_on(&self.bodies, async move { body(leadership).await });
         let asked = async {
             tokio::select! {
                 biased;

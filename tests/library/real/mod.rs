@@ -5,4 +5,5 @@
 mod bad_servers;
 mod client_bugs;
 mod main_returns_early;
+mod own_runtime;
 mod testing_your_code;

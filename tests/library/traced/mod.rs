@@ -10,6 +10,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
+use zookeeper_recipes::simulation::Ensemble;
+
 use crate::prelude::*;
 use crate::recipes::contract::locks;
 
@@ -320,4 +322,27 @@ async fn a_run_of_short_terms_is_one_warning() {
         run.close().await.unwrap();
         assert_eq!(notes.events(Level::WARN, &words), runs);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_ran_nothing_is_one_warning_a_minute() {
+    let notes = &*NOTES;
+    let ensemble = Ensemble::start(1);
+    let process = ensemble.process();
+    let servers = ensemble.connect_string().to_owned();
+    let connected = process.spawn(async move { Curator::connect(&servers).await.unwrap() });
+    let curator = connected.await.unwrap();
+    let session = format!("{:#x}", curator.session_id().unwrap());
+    let warnings = || notes.events(Level::WARN, &[&session, "the runtime ran nothing for"]);
+    for warned in [1, 1, 2] {
+        process.pause();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        process.resume();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(warnings(), warned);
+        if warned == 1 && warnings() == 1 {
+            tokio::time::sleep(Duration::from_secs(25)).await;
+        }
+    }
+    curator.close().await;
 }

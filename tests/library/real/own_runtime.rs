@@ -1,0 +1,49 @@
+//! A session whose tasks have a runtime of their own.
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use zookeeper_recipes::simulation::Ensemble;
+
+use crate::prelude::*;
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+#[tokio::test]
+async fn it_outlasts_blocking_code_and_bodies_run_where_they_were_given() {
+    const T: Duration = Duration::from_secs(2);
+    let testbed = Testbed::real().await;
+    let runtime = runtime();
+    let builder = testbed.builder().session_timeout(T).runtime(runtime.handle().clone());
+    let curator = testbed.connect(builder).await;
+    let mutex = testbed.mutex(&curator);
+    let guard = mutex.acquire().await.unwrap();
+    // The only thread of this runtime.
+    std::thread::sleep(2 * T);
+    assert!(guard.is_held(), "{:?}", guard.loss());
+    let selector = curator.leader_selector(format!("{}/selector", testbed.path)).unwrap();
+    let bodies = selector.run(async |_| Handle::current().id()).await.unwrap();
+    assert_eq!(bodies, Handle::current().id());
+    let waiter = mutex.clone();
+    let waiting = tokio::spawn(async move { waiter.acquire().await });
+    eventually("a waiter", async || mutex.participants().await.unwrap().len() == 2).await;
+    runtime.shutdown_background();
+    assert_eq!(within("the loss", guard.lost()).await, Loss::Closed);
+    fails(within("the waiter", waiting).await.unwrap(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_cannot_serve_is_refused() {
+    let without_timers = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let ensemble = Ensemble::start(1);
+    let own = runtime();
+    for (runtime, servers) in [(&without_timers, "127.0.0.1:1"), (&own, ensemble.connect_string())]
+    {
+        let builder = || Curator::builder().runtime(runtime.handle().clone());
+        let refused = fails(builder().connect(servers).await, ErrorKind::InvalidInput);
+        assert_eq!(refused.option(), Some("runtime"));
+        fails(builder().connect_lazy(servers), ErrorKind::InvalidInput);
+    }
+    without_timers.shutdown_background();
+    own.shutdown_background();
+}
