@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::runtime;
 use tokio::sync::watch;
-use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
 use crate::client::{self, Acl, Acls, Client, Connector, Dialer, ZooKeeperClient};
@@ -20,6 +19,7 @@ use crate::session::lease::LossPolicy;
 use crate::session::retry::RetryPolicy;
 use crate::session::state::ConnectionState;
 use crate::session::supervisor::{adopt, connect, open};
+use crate::session::tasks::Spawner;
 use crate::session::{Connection, NoSession, Settings};
 
 /// Connects to ZooKeeper and keeps a session open for all locks that are made with it; the counterpart of Curator's
@@ -522,9 +522,8 @@ impl CuratorBuilder {
             None => connecting.await,
             // The client starts its tasks where it connects. The handle that is dropped with the task closes the session.
             Some(runtime) => {
-                #[allow(clippy::disallowed_methods)] // it ends with this future
-                let connecting = AbortOnDropHandle::new(runtime.spawn(connecting));
-                connecting.await.unwrap_or_else(|_| Err(Error::closed()))
+                let connected = Spawner::run(&runtime, connecting).await;
+                connected.unwrap_or_else(|| Err(Error::closed()))
             }
         }
     }

@@ -122,8 +122,8 @@ impl Connection {
         self.spawner.spawn(&self.tasks, task)
     }
 
-    /// As [`spawn`](Self::spawn), on another runtime.
-    pub(crate) fn spawn_on<T: Send + 'static>(
+    /// As [`spawn`](Self::spawn), on the spawner's runtime.
+    pub(crate) fn spawn_by<T: Send + 'static>(
         &self,
         spawner: &Spawner,
         task: impl Future<Output = T> + Send + 'static,

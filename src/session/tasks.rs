@@ -4,7 +4,7 @@ use std::future::Future;
 
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 /// Spawns tasks on one runtime.
 #[derive(Clone, Debug)]
@@ -20,6 +20,15 @@ impl Spawner {
 
     pub(crate) fn on(runtime: Handle) -> Self {
         Self { runtime: Some(runtime) }
+    }
+
+    /// Runs a future as a task of `runtime`, which ends with the returned future. `None` if the runtime shuts down.
+    #[allow(clippy::disallowed_methods)] // the returned future owns the task
+    pub(crate) async fn run<T: Send + 'static>(
+        runtime: &Handle,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        AbortOnDropHandle::new(runtime.spawn(task)).await.ok()
     }
 
     /// Spawns a task that `owner` counts.

@@ -155,7 +155,7 @@ where
         let stop = leadership.stop().clone();
         let body = self.body.clone();
         // The body is called within the task, so that a panic of the call itself is caught as well.
-        let running = connection.spawn_on(&self.bodies, async move { body(leadership).await });
+        let running = connection.spawn_by(&self.bodies, async move { body(leadership).await });
         let asked = async {
             tokio::select! {
                 biased;

@@ -41,7 +41,6 @@ impl Guard {
     /// # Panics
     ///
     /// If the path is not that of a znode.
-    #[must_use]
     pub fn simulated(path: &str, fencing_token: i64) -> (Self, GuardControl) {
         let session = Session::without_client(A_CENTURY);
         let curator = Curator::simulated(&session);

@@ -394,7 +394,7 @@ async fn a_simulated_guard_is_held_until_it_is_released_or_lost() {
     let nested = guard.reenter();
     let lost =
         tokio::spawn(
-            async move { guard.run(async |_| Ok::<_, Error>(pending::<()>().await)).await },
+            async move { guard.run(async |_| pending::<Result<(), Error>>().await).await },
         );
     control.lose(Loss::SessionExpired);
     assert_eq!(lost_by(within("the loss", lost).await.unwrap()), Loss::SessionExpired);
