@@ -126,18 +126,32 @@ impl Recipe {
         // Dropped after `is_queued` is called, because dropping it may reset what that reads.
         let mut answer = pin!(answer);
         let connection = self.curator.connection();
+        let mut state = connection.state();
+        let disconnected = async {
+            match patience {
+                // The sender lives in the connection.
+                Patience::NoWait { connects: false } => {
+                    drop(state.wait_for(|state| !state.is_connected()).await)
+                }
+                _ => std::future::pending().await,
+            }
+        };
         let (deadline, limit) = match patience {
             Patience::Forever => return answer.await,
             Patience::Until { deadline, limit } => (deadline, limit),
-            Patience::NoWait { connects } => {
-                if !connects && !connection.state().borrow().is_connected() {
-                    return Err(Error::unavailable(&self.path, Some(Duration::ZERO)));
-                }
+            Patience::NoWait { .. } => {
                 let limit = connection.settings.connection_timeout;
                 (Instant::now() + limit, limit)
             }
         };
-        match timeout_at(deadline, answer.as_mut()).await {
+        let answered = async {
+            tokio::select! {
+                biased;
+                () = disconnected => Err(Error::unavailable(&self.path, Some(Duration::ZERO))),
+                answer = answer.as_mut() => answer,
+            }
+        };
+        match timeout_at(deadline, answered).await {
             Ok(answer) => answer,
             Err(_) if is_queued() => Err(Error::busy(&self.path)),
             Err(_) => Err(Error::unavailable(&self.path, Some(limit))),
