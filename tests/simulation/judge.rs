@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zookeeper_recipes::simulation::{Ensemble, Logged, Process};
 
+use crate::answers::Ask;
+
 /// Who may hold a path at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -36,21 +38,23 @@ pub(crate) struct Hold {
 }
 
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     holds: BTreeMap<u64, Hold>,
+    /// What each task asked for last.
+    pub(crate) asks: BTreeMap<String, Ask>,
     next: u64,
     /// Holds that their tasks left: a guard that was released, or a body that was dropped. The library must say so.
     left: Vec<u64>,
-    counts: Counts,
+    pub(crate) counts: Counts,
     /// The largest fencing token of a path so far, and of the writes to its data.
     tokens: BTreeMap<String, i64>,
     written: BTreeMap<String, i64>,
     /// Sessions that an operator ended, and nodes that an operator deletes, and since when they are gone: who held by
     /// them learns of it later.
     ended: BTreeSet<i64>,
-    deleted: BTreeMap<String, Option<Instant>>,
+    pub(crate) deleted: BTreeMap<String, Option<Instant>>,
     /// How much is wrong now, how often that has changed, and since when it is as it is.
-    wrong: (usize, usize, Option<Instant>),
+    pub(crate) wrong: (usize, usize, Option<Instant>),
     /// Of every node there was: whose it is, and since when it is there.
     owners: BTreeMap<String, (i64, Instant)>,
     /// Nodes that their holder knows it is to give up.
@@ -88,7 +92,7 @@ impl State {
         }
     }
 
-    fn fails(&mut self, failure: String) {
+    pub(crate) fn fails(&mut self, failure: String) {
         self.note(format_args!("FAILURE {failure}"));
         self.failures.push(failure);
     }
@@ -104,6 +108,7 @@ pub(crate) struct Counts {
     pub(crate) orphans: u64,
     pub(crate) hung: u64,
     pub(crate) leaks: u64,
+    pub(crate) answers: u64,
 }
 
 #[derive(Clone, Default)]
@@ -120,7 +125,7 @@ impl Judge {
         judge
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

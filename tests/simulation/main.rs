@@ -2,6 +2,7 @@
 //!
 //! `make simulate` runs it; see `docs/internals/simulation.md`.
 
+mod answers;
 mod judge;
 mod plan;
 mod recipes;
@@ -195,7 +196,8 @@ fn shrunk(plan: &Plan, kind: &str) -> Plan {
 }
 
 fn report(plan: &Plan, outcome: &Outcome, shrink: bool) {
-    println!("seed {} fails: {}", plan.seed, outcome.failures.join("; "));
+    let (first, more) = outcome.failures.split_at(outcome.failures.len().min(3));
+    println!("seed {} fails: {}; and {} more", plan.seed, first.join("; "), more.len());
     if !shrink {
         return;
     }
@@ -214,7 +216,7 @@ fn report(plan: &Plan, outcome: &Outcome, shrink: bool) {
     lines[at.saturating_sub(80)..(at + 10).min(lines.len())]
         .iter()
         .for_each(|line| println!("{line}"));
-    println!("seed {}: {}", plan.seed, again.failures.join("; "));
+    again.failures.iter().take(3).for_each(|failure| println!("seed {}: {failure}", plan.seed));
 }
 
 /// The options, as `NAME=VALUE`.
@@ -313,10 +315,10 @@ fn simulate() -> Result<bool, String> {
         }
     });
     let (sum, runs) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let Counts { holds, drops, faults, double, stale, orphans, hung, leaks } = sum.counts;
+    let Counts { holds, drops, faults, double, stale, answers, orphans, hung, leaks } = sum.counts;
     println!(
         "simulation: seeds={runs} virtual={:.2}d holds={holds} faults={faults} drops={drops} double={double} stale={stale} \
-         orphans={orphans} hung={hung} leaks={leaks} panics={} spins={}",
+         answers={answers} orphans={orphans} hung={hung} leaks={leaks} panics={} spins={}",
         sum.time.as_secs_f64() / 86_400.0,
         sum.panics,
         sum.spins
@@ -355,6 +357,7 @@ fn add((sum, runs): &mut (Outcome, u64), outcome: &Outcome) {
     counts.faults += more.faults;
     counts.double += more.double;
     counts.stale += more.stale;
+    counts.answers += more.answers;
     counts.orphans += more.orphans;
     counts.hung += more.hung;
     counts.leaks += more.leaks;

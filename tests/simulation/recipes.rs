@@ -8,10 +8,11 @@ use tokio::time::{sleep, timeout};
 use zookeeper_recipes::interop::{ContenderFilter, Owner, Revoker, SharedCount};
 use zookeeper_recipes::leader::LeaderObserver;
 use zookeeper_recipes::{
-    Attempt, Hold, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
+    Hold, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
     InterProcessSemaphoreV2, OnceOutcome,
 };
 
+use crate::answers::acquired;
 use crate::judge::Access;
 use crate::plan::Recipe;
 use crate::simulated_task::{Begun, Failed, Polled, SimulatedTask};
@@ -46,7 +47,7 @@ impl SimulatedTask {
         }
     }
 
-    fn process_name(&self) -> String {
+    pub(crate) fn process_name(&self) -> String {
         self.name.split(" task").next().unwrap_or_default().to_owned()
     }
 
@@ -59,7 +60,8 @@ impl SimulatedTask {
             mutex = mutex.with_retention(self.below(3_000));
         }
         if self.rng.u8(..8) == 0 {
-            mutex = mutex.with_node_per_hold();
+            // Such a node cannot be kept.
+            mutex = mutex.with_retention(Duration::ZERO).with_node_per_hold();
         }
         self.identity = Some(name);
         while !self.run.is_over() {
@@ -74,13 +76,13 @@ impl SimulatedTask {
                         body.fenced(&hold).await;
                         if body.rng.bool() { Ok(()) } else { Err(Failed::Body) }
                     });
-                    self.awaited(run).await;
+                    self.acquires(run).await;
                 }
                 _ => {
-                    if let Some(Ok(guard)) = self.awaited(mutex.acquire()).await {
+                    if let Some(guard) = self.acquires(mutex.acquire()).await {
                         self.fenced(&guard).await;
                         if self.rng.bool() {
-                            let _ = self.awaited(guard.release()).await;
+                            self.ends(guard.release()).await;
                         }
                     }
                 }
@@ -103,15 +105,11 @@ impl SimulatedTask {
                 did.inspect(|()| body.run.judge.did(&done))
             };
             let once = if self.rng.bool() {
-                self.awaited(job.run(body)).await
+                self.acquires(job.run(body)).await
             } else {
-                match self.awaited(job.try_run(body)).await {
-                    Some(Ok(Attempt::Acquired(once))) => Some(Ok(once)),
-                    Some(Ok(Attempt::Busy)) | None => None,
-                    Some(Err(failed)) => Some(Err(failed)),
-                }
+                self.tries(None, job.try_run(body)).await
             };
-            if let Some(Ok(once)) = once {
+            if let Some(once) = once {
                 self.run.judge.once(&record, &self.name, matches!(once, OnceOutcome::Ran(())));
                 key += 1;
             }
@@ -121,11 +119,10 @@ impl SimulatedTask {
     /// A hold within a hold of the same owner: one hold in all.
     async fn re_enters(&mut self, mutex: &InterProcessMutex) {
         let owner = Owner::new();
-        let Some(Ok(outer)) = self.awaited(owner.scope(mutex.acquire())).await else { return };
-        let asked = self.asked;
-        let inner = self.awaited(owner.scope(mutex.try_acquire())).await;
-        self.asked = asked;
-        if let Some(Ok(Attempt::Busy)) = inner
+        let Some(outer) = self.acquires(owner.scope(mutex.acquire())).await else { return };
+        let again = async { acquired(owner.scope(mutex.try_acquire()).await) };
+        let inner = self.ends(again).await;
+        if let Some(None) = inner
             && outer.is_held()
         {
             let failure = format!("hung: {} cannot re-enter {}", self.name, self.path);
@@ -137,11 +134,11 @@ impl SimulatedTask {
 
     /// Asks the first contender to let go.
     async fn asks_for_it(&mut self, mutex: &InterProcessMutex) {
-        if let Some(Ok(participants)) = self.awaited(mutex.participants()).await
+        if let Some(participants) = self.changes(mutex.participants()).await
             && let Some(first) = participants.first()
         {
             let revoker = Revoker::new(&self.curator);
-            let _ = self.awaited(revoker.attempt_revoke(&first.node)).await;
+            self.changes(revoker.attempt_revoke(&first.node)).await;
         }
     }
 
@@ -152,8 +149,9 @@ impl SimulatedTask {
         let begun = [self.begin_by(vec![hold.view()], Access::Alone)];
         for _ in 0..self.rng.u8(..3) {
             let written = hold.fenced().set(&data, text.as_bytes()).await;
-            if written.is_err() {
-                let _ = hold.fenced().create(&data, text.as_bytes()).await;
+            if self.written(written).is_none() {
+                let created = hold.fenced().create(&data, text.as_bytes()).await;
+                self.written(created);
             }
             self.run.judge.look(begun[0].number);
         }
@@ -191,11 +189,11 @@ impl SimulatedTask {
     async fn writes(&mut self, lock: &InterProcessReadWriteLock) {
         let limit = self.below(2_000);
         let asked = match self.rng.u8(..4) {
-            0 => self.awaited(lock.try_write()).await,
-            1 => self.awaited(lock.write_timeout(limit)).await,
-            _ => self.awaited(lock.write()).await.map(|got| got.map(Attempt::Acquired)),
+            0 => self.tries(None, lock.try_write()).await,
+            1 => self.tries(Some(limit), lock.write_timeout(limit)).await,
+            _ => self.acquires(lock.write()).await,
         };
-        if let Some(Ok(Attempt::Acquired(guard))) = asked {
+        if let Some(guard) = asked {
             self.held(guard.into(), Access::Alone).await;
         }
     }
@@ -203,17 +201,17 @@ impl SimulatedTask {
     async fn reads(&mut self, lock: &InterProcessReadWriteLock) {
         let limit = self.below(2_000);
         let asked = match self.rng.u8(..4) {
-            0 => self.awaited(lock.try_read()).await,
-            1 => self.awaited(lock.read_timeout(limit)).await,
-            _ => self.awaited(lock.read()).await.map(|got| got.map(Attempt::Acquired)),
+            0 => self.tries(None, lock.try_read()).await,
+            1 => self.tries(Some(limit), lock.read_timeout(limit)).await,
+            _ => self.acquires(lock.read()).await,
         };
-        if let Some(Ok(Attempt::Acquired(guard))) = asked {
+        if let Some(guard) = asked {
             self.held(guard, Access::Shared).await;
         }
     }
 
     async fn downgraded(&mut self, lock: &InterProcessReadWriteLock) {
-        let Some(Ok(write)) = self.awaited(lock.write()).await else { return };
+        let Some(write) = self.acquires(lock.write()).await else { return };
         let written = self.below(self.run.plan.hold);
         sleep(written).await;
         if self.rng.u8(..16) == 0 {
@@ -222,7 +220,7 @@ impl SimulatedTask {
             self.run.judge.operator_deletes(write.node());
             let _ = admin.delete(write.node(), None).await;
         }
-        let Some(Ok(read)) = self.awaited(write.downgrade()).await else { return };
+        let Some(read) = self.ends(write.downgrade()).await else { return };
         self.held(read, Access::Shared).await;
     }
 
@@ -236,14 +234,14 @@ impl SimulatedTask {
             }
             let (count, patience) = (self.rng.usize(1..=limit), self.below(2_000));
             let asked = match self.rng.u8(..4) {
-                0 => self.awaited(lock.try_acquire_many(count)).await,
-                1 => self.awaited(lock.acquire_many_timeout(count, patience)).await,
-                _ => {
-                    let many = self.awaited(lock.acquire_many(count)).await;
-                    many.map(|got| got.map(Attempt::Acquired))
+                0 => self.tries(None, lock.try_acquire_many(count)).await,
+                1 => {
+                    let many = lock.acquire_many_timeout(count, patience);
+                    self.tries(Some(patience), many).await
                 }
+                _ => self.acquires(lock.acquire_many(count)).await,
             };
-            if let Some(Ok(Attempt::Acquired(leases))) = asked {
+            if let Some(leases) = asked {
                 self.held_all(leases, access).await;
             }
         }
@@ -254,18 +252,18 @@ impl SimulatedTask {
             self.pause().await;
             let limit = self.below(2_000);
             let asked = match self.rng.u8(..4) {
-                0 => self.awaited(lock.try_acquire()).await,
-                1 => self.awaited(lock.acquire_timeout(limit)).await,
+                0 => self.tries(None, lock.try_acquire()).await,
+                1 => self.tries(Some(limit), lock.acquire_timeout(limit)).await,
                 2 => {
                     let mut body = self.asks();
                     let run =
                         lock.run(async move |holds| body.may_fail(holds, Access::Alone).await);
-                    self.awaited(run).await;
+                    self.acquires(run).await;
                     continue;
                 }
-                _ => self.awaited(lock.acquire()).await.map(|got| got.map(Attempt::Acquired)),
+                _ => self.acquires(lock.acquire()).await,
             };
-            if let Some(Ok(Attempt::Acquired(guards))) = asked {
+            if let Some(guards) = asked {
                 self.held_all(guards, Access::Alone).await;
             }
         }
@@ -281,12 +279,12 @@ impl SimulatedTask {
             let latch = self.curator.leader_latch(&self.path).expect("a path");
             for _ in 0..self.rng.u8(1..4) {
                 // A process that leads goes on, and looks now and then.
-                if let Some(Ok(leadership)) = self.awaited(latch.leadership()).await {
+                if let Some(leadership) = self.acquires(latch.leadership()).await {
                     self.leads_again(leadership).await;
                 }
             }
             if self.rng.bool() {
-                let _ = self.awaited(latch.close()).await;
+                self.ends(latch.close()).await;
             }
         }
     }
@@ -327,17 +325,24 @@ impl SimulatedTask {
         let _ = terms.close().await;
     }
 
-    /// Each raises the count by one; what it comes to is at least what was confirmed.
+    /// Each raises the count by one. Its node is below the path, because a count does not begin at a node without data.
     async fn count(&mut self) {
-        let (curator, path) = (self.curator.clone(), self.path.clone());
-        let starting = async { SharedCount::start(&curator, &path, 0).await };
-        let Some(Ok(count)) = self.awaited(starting).await else {
-            return sleep(Duration::from_millis(100)).await;
-        };
+        self.path = format!("{}/count", self.path);
         while !self.run.is_over() {
-            self.pause().await;
-            let seen = count.versioned();
-            let _ = self.awaited(count.try_set(&seen, seen.value.wrapping_add(1))).await;
+            let (curator, path) = (self.curator.clone(), self.path.clone());
+            let starting = async { SharedCount::start(&curator, &path, 0).await };
+            let Some(count) = self.changes(starting).await else {
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            for _ in 0..50 {
+                self.pause().await;
+                if self.run.is_over() {
+                    return;
+                }
+                let seen = count.versioned();
+                self.changes(count.try_set(&seen, seen.value.wrapping_add(1))).await;
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::simulation::{Ensemble, Process};
 use zookeeper_recipes::{Attempt, Curator, Error, Guard, Guards, Hold, Lock};
 
+use crate::answers::{Ask, Cause, Patience, acquired};
 use crate::judge::{self, Access, Judge};
 use crate::plan::{Plan, Recipe};
 
@@ -98,12 +99,12 @@ impl Drop for Begun {
 pub(crate) enum Failed {
     /// The body's own error.
     Body,
-    Lock,
+    Lock(Error),
 }
 
 impl From<Error> for Failed {
-    fn from(_: Error) -> Self {
-        Self::Lock
+    fn from(error: Error) -> Self {
+        Self::Lock(error)
     }
 }
 
@@ -129,6 +130,7 @@ impl SimulatedTask {
     }
 
     pub(crate) async fn pause(&mut self) {
+        self.run.judge.idles(&self.name);
         let pause = self.below(self.run.plan.pause);
         sleep(pause).await;
     }
@@ -144,23 +146,23 @@ impl SimulatedTask {
     pub(crate) async fn round(&mut self, lock: &dyn Lock, access: Access) {
         let limit = self.below(2_000);
         let asked = match self.rng.u8(..8) {
-            0 | 1 => self.awaited(lock.try_acquire()).await,
-            2 | 3 => self.awaited(lock.acquire_timeout(limit)).await,
+            0 | 1 => self.tries(None, lock.try_acquire()).await,
+            2 | 3 => self.tries(Some(limit), lock.acquire_timeout(limit)).await,
             4 => {
                 let mut body = self.asks();
                 let with = lock.with(async move |hold| body.under(vec![hold], access).await);
-                self.awaited(with).await;
+                self.acquires(with).await;
                 return;
             }
             5 => {
                 let mut body = self.asks();
                 let run = lock.run(async move |hold| body.may_fail(vec![hold], access).await);
-                self.awaited(run).await;
+                self.acquires(run).await;
                 return;
             }
-            _ => self.awaited(lock.acquire()).await.map(|got| got.map(Attempt::Acquired)),
+            _ => self.acquires(lock.acquire()).await,
         };
-        if let Some(Ok(Attempt::Acquired(guard))) = asked {
+        if let Some(guard) = asked {
             self.held(guard, access).await;
         }
     }
@@ -169,12 +171,12 @@ impl SimulatedTask {
         if self.rng.u8(..4) == 0 {
             let mut body = self.fork();
             let run = guard.run(async move |hold| body.may_fail(vec![hold], access).await);
-            self.awaited(run).await;
+            self.ends(run).await;
             return;
         }
         self.under(vec![guard.view()], access).await;
         if self.rng.bool() {
-            let _ = self.awaited(guard.release()).await;
+            self.ends(guard.release()).await;
         }
     }
 
@@ -182,12 +184,12 @@ impl SimulatedTask {
         if self.rng.u8(..4) == 0 {
             let mut body = self.fork();
             let run = guards.run(async move |holds| body.may_fail(holds, access).await);
-            self.awaited(run).await;
+            self.ends(run).await;
             return;
         }
         self.under(views(&guards), access).await;
         if self.rng.bool() {
-            let _ = self.awaited(guards.release()).await;
+            self.ends(guards.release()).await;
         }
     }
 
@@ -265,9 +267,82 @@ impl SimulatedTask {
         }
     }
 
-    /// Awaits it, or drops it after some time or at some poll, or leaves it unpolled for a while.
-    pub(crate) async fn awaited<F: Future>(&mut self, future: F) -> Option<F::Output> {
+    /// Asks for a lock for as long as it takes.
+    pub(crate) async fn acquires<T, E: Cause>(
+        &mut self,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Option<T> {
+        self.calls(Patience::Forever, future).await
+    }
+
+    /// Asks for a lock, and waits at most for so long.
+    pub(crate) async fn tries<T, E: Cause>(
+        &mut self,
+        limit: Option<Duration>,
+        future: impl Future<Output = Result<Attempt<T>, E>>,
+    ) -> Option<T> {
+        let patience = limit.map_or(Patience::Try, Patience::Within);
+        let future = async { acquired(future.await) };
+        self.calls(patience, future).await.flatten()
+    }
+
+    /// Writes data.
+    pub(crate) async fn changes<T, E: Cause>(
+        &mut self,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Option<T> {
+        self.calls(Patience::Write, future).await
+    }
+
+    async fn calls<T, E: Cause>(
+        &mut self,
+        patience: Patience,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Option<T> {
         self.asked = Instant::now();
+        let process = self.process_name();
+        let ask = Ask {
+            process,
+            path: self.path.clone(),
+            since: self.asked,
+            patience,
+            several: matches!(self.recipe, Recipe::Multi | Recipe::Semaphore(_)),
+        };
+        self.run.judge.asks(&self.name, ask);
+        let done = self.ends(future).await;
+        if done.is_none() {
+            self.run.judge.idles(&self.name);
+        }
+        done
+    }
+
+    /// Awaits a call about what the task holds.
+    pub(crate) async fn ends<T, E: Cause>(
+        &mut self,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Option<T> {
+        let done = self.awaited(future).await?;
+        self.judged(done)
+    }
+
+    /// The value of a call. The judge looks at its error.
+    fn judged<T, E: Cause>(&self, done: Result<T, E>) -> Option<T> {
+        if let Some(error) = done.as_ref().err().and_then(Cause::error) {
+            self.run.judge.failed(&self.name, error, None);
+        }
+        done.ok()
+    }
+
+    /// The value of a write under a lock. The judge looks at its error.
+    pub(crate) fn written<T>(&self, done: Result<T, Error>) -> Option<T> {
+        if let Err(error) = &done {
+            self.run.judge.failed(&self.name, error, Some(Patience::Write));
+        }
+        done.ok()
+    }
+
+    /// Awaits it, or drops it after some time or at some poll, or leaves it unpolled for a while.
+    async fn awaited<F: Future>(&mut self, future: F) -> Option<F::Output> {
         self.kept.store(false, Ordering::Relaxed);
         let mut future = pin!(future);
         let (limit, polls) = (self.below(3_000), self.rng.usize(..6));
