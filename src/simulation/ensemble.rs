@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::admin::Admin;
 use super::link::Link;
-use super::log_observer::Logged;
+use super::log_observer::{Logged, LoggedEntry};
 use super::network::PartitionScope;
 use super::process::{Process, scheduled};
 use super::server::{Role, Server};
@@ -401,6 +401,12 @@ impl Ensemble {
     /// Calls `observer` with each change in the servers' log from now on, before any client learns of the change.
     #[doc(hidden)]
     pub fn observe(&self, observer: impl Fn(&Logged) + Send + Sync + 'static) {
+        self.observe_entries(move |entry| observer(&entry.effect));
+    }
+
+    /// As [`observe`](Self::observe), with the transaction of each change.
+    #[doc(hidden)]
+    pub fn observe_entries(&self, observer: impl Fn(&LoggedEntry) + Send + Sync + 'static) {
         self.world.change(|state| state.log_observer.set(observer));
     }
 

@@ -1,11 +1,12 @@
-//! The answers of the library to a task: whether something explains each error.
+//! The answers of the library to a task: whether something explains each error, and each lock that is busy.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
+use zookeeper_recipes::simulation::Process;
 use zookeeper_recipes::{Attempt, Error, ErrorKind, Loss};
 
-use crate::judge::{Judge, State};
+use crate::judge::{Access, Judge, State, Znode};
 use crate::simulated_task::Failed;
 
 /// How long a trouble that is over, or a deletion, still explains an error.
@@ -14,15 +15,26 @@ const AFTERMATH: Duration = Duration::from_secs(5);
 /// How early the clock of a process ends a wait of two seconds, which is the longest.
 const DRIFT: Duration = Duration::from_millis(70);
 
+/// How long the news of a deletion takes while nothing is wrong, and how long it can take otherwise.
+const NEWS: Duration = Duration::from_millis(200);
+const STALE: Duration = Duration::from_secs(120);
+
 /// A call that a task awaits, or has awaited and now holds by.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Ask {
-    pub(crate) process: String,
+    pub(crate) process: Process,
+    /// The name of the process, which the one that takes its place has as well.
+    pub(crate) member: String,
+    /// Its session, when it asked.
+    pub(crate) session: i64,
     pub(crate) path: String,
     pub(crate) since: Instant,
     pub(crate) patience: Patience,
     /// Whether it is for several locks one after the other, as a semaphore's mutex and its leases.
     pub(crate) several: bool,
+    pub(crate) access: Access,
+    /// Whether another contender kept the call out at some instant.
+    pub(crate) contended: bool,
 }
 
 /// How long a call may wait.
@@ -33,6 +45,28 @@ pub(crate) enum Patience {
     Forever,
     /// It writes data, and no lock.
     Write,
+}
+
+impl Ask {
+    /// Whether one of these nodes keeps the call out. With company, which is another task of the process that holds or
+    /// waits at the path, a node of its own session does so as well. Without, such a node is about to be deleted, and keeps
+    /// the call out only where the delete is lost.
+    fn is_kept_out<'a>(
+        &self,
+        nodes: impl Iterator<Item = (&'a str, &'a Znode)>,
+        has_company: bool,
+    ) -> bool {
+        let foreign = nodes.filter(|(_, znode)| has_company || znode.owner != self.session);
+        match self.access {
+            Access::Alone => foreign.count() > 0,
+            Access::Shared => foreign.filter(|(node, _)| !node.contains("__READ__")).count() > 0,
+            Access::UpTo(most) => {
+                let (leases, locks): (Vec<_>, Vec<_>) =
+                    foreign.partition(|(node, _)| node.contains("/leases/"));
+                leases.len() >= most || !locks.is_empty() || has_company
+            }
+        }
+    }
 }
 
 /// The error type of a call.
@@ -111,7 +145,60 @@ impl State {
 impl Judge {
     /// A task calls the library.
     pub(crate) fn asks(&self, task: &str, ask: Ask) {
-        self.state().asks.insert(task.to_owned(), ask);
+        let mut state = self.state();
+        let path = format!("{}/", ask.path);
+        state.asks.insert(task.to_owned(), ask);
+        self.contends(&mut state, &path);
+    }
+
+    /// A task or a node has come to contend at a path.
+    pub(crate) fn contends(&self, state: &mut State, path: &str) {
+        let nodes = self.nodes();
+        let troubled = |ask: &Ask| state.troubled(ask.since);
+        let State { asks, history, .. } = &*state;
+        let is_at = |ask: &Ask| path.strip_prefix(&ask.path).is_some_and(|rest| rest.starts_with('/'));
+        let mut contended = Vec::new();
+        for (task, ask) in asks.iter().filter(|(_, ask)| !ask.contended && is_at(ask)) {
+            let has_company = asks.iter().any(|(other, of)| {
+                other != task && of.member == ask.member && of.path == ask.path
+            });
+            let there = nodes.range(format!("{}/", ask.path)..format!("{}0", ask.path));
+            let there = there.filter_map(|node| Some((node.as_str(), history.get(node)?)));
+            if ask.is_kept_out(there, has_company || troubled(ask)) {
+                contended.push(task.clone());
+            }
+        }
+        for task in contended {
+            state.asks.entry(task).and_modify(|ask| ask.contended = true);
+        }
+    }
+
+    /// The lock was busy.
+    pub(crate) fn busy(&self, task: &str) {
+        let mut state = self.state();
+        let Some(ask) = state.asks.get(task) else { return };
+        let (waited, path) = (ask.since.elapsed(), ask.path.as_str());
+        let limit = match ask.patience {
+            Patience::Within(limit) => limit,
+            _ => Duration::ZERO,
+        };
+        // The news of a deletion takes a moment, and longer if something is wrong.
+        let troubled = state.troubled(ask.since);
+        let news = if troubled { STALE } else { NEWS };
+        let recent = state.history.range(format!("{path}/")..format!("{path}0"));
+        let recent = recent.filter(|(_, znode)| {
+            znode.deleted.is_none_or(|deleted| deleted + news >= ask.since)
+        });
+        let recent = recent.map(|(node, znode)| (node.as_str(), znode));
+        let failure = if waited + DRIFT < limit {
+            format!("busy: {task} waited for {path} only {waited:?} of {limit:?}")
+        } else if !ask.contended && !ask.is_kept_out(recent, troubled) {
+            format!("busy: {task} cannot have {path} after {waited:?}, though nobody has it")
+        } else {
+            return;
+        };
+        state.counts.answers += 1;
+        state.fails(failure);
     }
 
     /// The call of a task failed, or a later call about what it got by it.

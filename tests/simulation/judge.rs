@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zookeeper_recipes::simulation::{Ensemble, Logged, Process};
+use zookeeper_recipes::simulation::{Ensemble, Logged, LoggedEntry, Process};
 
 use crate::answers::Ask;
 
@@ -37,6 +37,15 @@ pub(crate) struct Hold {
     pub(crate) believes: Box<dyn Fn() -> bool + Send>,
 }
 
+/// A node by the servers' log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Znode {
+    /// The session that owns it.
+    pub(crate) owner: i64,
+    pub(crate) created: Instant,
+    pub(crate) deleted: Option<Instant>,
+}
+
 #[derive(Default)]
 pub(crate) struct State {
     holds: BTreeMap<u64, Hold>,
@@ -55,8 +64,8 @@ pub(crate) struct State {
     pub(crate) deleted: BTreeMap<String, Option<Instant>>,
     /// How much is wrong now, how often that has changed, and since when it is as it is.
     pub(crate) wrong: (usize, usize, Option<Instant>),
-    /// Of every node there was: whose it is, and since when it is there.
-    owners: BTreeMap<String, (i64, Instant)>,
+    /// Every ephemeral node there was.
+    pub(crate) history: BTreeMap<String, Znode>,
     /// Nodes that their holder knows it is to give up.
     revoked: BTreeSet<String>,
     /// Of the records of jobs that run once: how often a body came to its end, how often the record was created, and how
@@ -72,7 +81,7 @@ impl State {
     fn believes(&self, hold: &Hold) -> bool {
         let taken = |node: &String| {
             self.deleted.contains_key(node)
-                || self.owners.get(node).is_some_and(|(owner, _)| self.ended.contains(owner))
+                || self.history.get(node).is_some_and(|znode| self.ended.contains(&znode.owner))
         };
         !hold.nodes.iter().any(taken) && hold.process.runs() && hold.process.within(&hold.believes)
     }
@@ -129,7 +138,7 @@ impl Judge {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn nodes(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    pub(crate) fn nodes(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,7 +169,7 @@ impl Judge {
             }
         }
         let foreign = |node: &&String| {
-            state.owners.get(*node).is_some_and(|(owner, _)| *owner != hold.session)
+            state.history.get(*node).is_some_and(|znode| znode.owner != hold.session)
         };
         if state.believes(&hold)
             && hold.session != 0
@@ -203,17 +212,20 @@ impl Judge {
         if data.is_some_and(|(data, _)| data != identity.as_bytes() && data != b"__REVOKE__") {
             return Some(format!("holds by {node}, which is not in its name"));
         }
-        let (_, created) = state.owners.get(node)?;
+        let created = state.history.get(node)?.created;
         let (0, _, Some(calm)) = state.wrong else { return None };
         let nodes = self.nodes();
         let mut others = nodes.range(format!("{}/", hold.path)..format!("{}0", hold.path));
         // The news of it had a second to come.
         let was_before = |other: &&String| {
-            state.owners.get(*other).is_some_and(|(owner, since)| {
-                *owner != hold.session && calm <= *since && *since + Duration::from_secs(1) < *asked
+            state.history.get(*other).is_some_and(|znode| {
+                let since = znode.created;
+                znode.owner != hold.session
+                    && calm <= since
+                    && since + Duration::from_secs(1) < *asked
             })
         };
-        let other = others.find(was_before).filter(|_| asked > created)?;
+        let other = others.find(was_before).filter(|_| *asked > created)?;
         Some(format!("asked after {other} came, and holds before it"))
     }
 
@@ -283,7 +295,9 @@ impl Judge {
 
     /// What a killed process held, it holds no more.
     pub(crate) fn killed(&self) {
-        self.state().holds.retain(|_, hold| !hold.process.is_killed());
+        let mut state = self.state();
+        state.holds.retain(|_, hold| !hold.process.is_killed());
+        state.asks.retain(|_, ask| !ask.process.is_killed());
     }
 
     /// An operator ends a session, which may still believe in it.
@@ -314,9 +328,9 @@ impl Judge {
     }
 
     /// The servers' log goes on.
-    pub(crate) fn logged(&self, logged: &Logged) {
+    pub(crate) fn logged(&self, entry: &LoggedEntry) {
         let mut state = self.state();
-        match logged {
+        match &entry.effect {
             Logged::Created(path, owner) => {
                 self.nodes().insert(path.clone());
                 if path.contains("/done/") {
@@ -328,11 +342,17 @@ impl Judge {
                     }
                 }
                 if *owner != 0 {
-                    state.owners.insert(path.clone(), (*owner, Instant::now()));
+                    let created = Instant::now();
+                    let znode = Znode { owner: *owner, created, deleted: None };
+                    state.history.insert(path.clone(), znode);
+                    self.contends(&mut state, path);
                 }
             }
             Logged::Deleted(path) => {
                 self.nodes().remove(path);
+                if let Some(znode) = state.history.get_mut(path) {
+                    znode.deleted = Some(Instant::now());
+                }
                 if let Some(gone) = state.deleted.get_mut(path) {
                     gone.get_or_insert_with(Instant::now);
                 }
@@ -348,9 +368,10 @@ impl Judge {
             }
             Logged::SessionEnded(session) if !state.ended.contains(session) => {
                 let ours = |hold: &&Hold| {
-                    let owner =
-                        |node| state.owners.get(node).map(|(owner, _)| owner) == Some(session);
-                    hold.nodes.iter().any(owner) && state.believes(hold)
+                    let is_its = |node| {
+                        state.history.get(node).is_some_and(|znode| znode.owner == *session)
+                    };
+                    hold.nodes.iter().any(is_its) && state.believes(hold)
                 };
                 let stale = state.holds.values().filter(ours).map(|hold| hold.name.clone());
                 for name in stale.collect::<Vec<_>>() {

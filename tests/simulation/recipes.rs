@@ -107,7 +107,7 @@ impl SimulatedTask {
             let once = if self.rng.bool() {
                 self.acquires(job.run(body)).await
             } else {
-                self.tries(None, job.try_run(body)).await
+                self.tries(None, Access::Alone, job.try_run(body)).await
             };
             if let Some(once) = once {
                 self.run.judge.once(&record, &self.name, matches!(once, OnceOutcome::Ran(())));
@@ -189,8 +189,8 @@ impl SimulatedTask {
     async fn writes(&mut self, lock: &InterProcessReadWriteLock) {
         let limit = self.below(2_000);
         let asked = match self.rng.u8(..4) {
-            0 => self.tries(None, lock.try_write()).await,
-            1 => self.tries(Some(limit), lock.write_timeout(limit)).await,
+            0 => self.tries(None, Access::Alone, lock.try_write()).await,
+            1 => self.tries(Some(limit), Access::Alone, lock.write_timeout(limit)).await,
             _ => self.acquires(lock.write()).await,
         };
         if let Some(guard) = asked {
@@ -201,8 +201,8 @@ impl SimulatedTask {
     async fn reads(&mut self, lock: &InterProcessReadWriteLock) {
         let limit = self.below(2_000);
         let asked = match self.rng.u8(..4) {
-            0 => self.tries(None, lock.try_read()).await,
-            1 => self.tries(Some(limit), lock.read_timeout(limit)).await,
+            0 => self.tries(None, Access::Shared, lock.try_read()).await,
+            1 => self.tries(Some(limit), Access::Shared, lock.read_timeout(limit)).await,
             _ => self.acquires(lock.read()).await,
         };
         if let Some(guard) = asked {
@@ -233,11 +233,13 @@ impl SimulatedTask {
                 continue;
             }
             let (count, patience) = (self.rng.usize(1..=limit), self.below(2_000));
+            // As many of others keep it out.
+            let others = Access::UpTo(limit + 1 - count);
             let asked = match self.rng.u8(..4) {
-                0 => self.tries(None, lock.try_acquire_many(count)).await,
+                0 => self.tries(None, others, lock.try_acquire_many(count)).await,
                 1 => {
                     let many = lock.acquire_many_timeout(count, patience);
-                    self.tries(Some(patience), many).await
+                    self.tries(Some(patience), others, many).await
                 }
                 _ => self.acquires(lock.acquire_many(count)).await,
             };
@@ -252,8 +254,8 @@ impl SimulatedTask {
             self.pause().await;
             let limit = self.below(2_000);
             let asked = match self.rng.u8(..4) {
-                0 => self.tries(None, lock.try_acquire()).await,
-                1 => self.tries(Some(limit), lock.acquire_timeout(limit)).await,
+                0 => self.tries(None, Access::Alone, lock.try_acquire()).await,
+                1 => self.tries(Some(limit), Access::Alone, lock.acquire_timeout(limit)).await,
                 2 => {
                     let mut body = self.asks();
                     let run =

@@ -146,8 +146,8 @@ impl SimulatedTask {
     pub(crate) async fn round(&mut self, lock: &dyn Lock, access: Access) {
         let limit = self.below(2_000);
         let asked = match self.rng.u8(..8) {
-            0 | 1 => self.tries(None, lock.try_acquire()).await,
-            2 | 3 => self.tries(Some(limit), lock.acquire_timeout(limit)).await,
+            0 | 1 => self.tries(None, access, lock.try_acquire()).await,
+            2 | 3 => self.tries(Some(limit), access, lock.acquire_timeout(limit)).await,
             4 => {
                 let mut body = self.asks();
                 let with = lock.with(async move |hold| body.under(vec![hold], access).await);
@@ -272,18 +272,24 @@ impl SimulatedTask {
         &mut self,
         future: impl Future<Output = Result<T, E>>,
     ) -> Option<T> {
-        self.calls(Patience::Forever, future).await
+        self.calls(Patience::Forever, Access::Alone, future).await
     }
 
     /// Asks for a lock, and waits at most for so long.
     pub(crate) async fn tries<T, E: Cause>(
         &mut self,
         limit: Option<Duration>,
+        access: Access,
         future: impl Future<Output = Result<Attempt<T>, E>>,
     ) -> Option<T> {
         let patience = limit.map_or(Patience::Try, Patience::Within);
         let future = async { acquired(future.await) };
-        self.calls(patience, future).await.flatten()
+        let tried = self.calls(patience, access, future).await?;
+        if tried.is_none() {
+            self.run.judge.busy(&self.name);
+            self.run.judge.idles(&self.name);
+        }
+        tried
     }
 
     /// Writes data.
@@ -291,18 +297,22 @@ impl SimulatedTask {
         &mut self,
         future: impl Future<Output = Result<T, E>>,
     ) -> Option<T> {
-        self.calls(Patience::Write, future).await
+        self.calls(Patience::Write, Access::Alone, future).await
     }
 
     async fn calls<T, E: Cause>(
         &mut self,
         patience: Patience,
+        access: Access,
         future: impl Future<Output = Result<T, E>>,
     ) -> Option<T> {
         self.asked = Instant::now();
-        let process = self.process_name();
         let ask = Ask {
-            process,
+            process: self.process.clone(),
+            member: self.process_name(),
+            session: self.curator.session_id().unwrap_or_default(),
+            access,
+            contended: false,
             path: self.path.clone(),
             since: self.asked,
             patience,
