@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use zookeeper_recipes::simulation::{Ensemble, Logged, LoggedEntry, Process};
 
 use crate::answers::Ask;
+use crate::jobs::Job;
 
 /// Who may hold a path at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub(crate) struct State {
     pub(crate) counts: Counts,
     /// The largest fencing token of a path so far, and of the writes to its data.
     tokens: BTreeMap<String, i64>,
-    written: BTreeMap<String, i64>,
+    pub(crate) written: BTreeMap<String, (i64, u64)>,
     /// Sessions that an operator ended, and nodes that an operator deletes, and since when they are gone: who held by
     /// them learns of it later.
     ended: BTreeSet<i64>,
@@ -66,11 +67,16 @@ pub(crate) struct State {
     pub(crate) wrong: (usize, usize, Option<Instant>),
     /// Every ephemeral node there was.
     pub(crate) history: BTreeMap<String, Znode>,
+    /// The ephemeral node that each transaction created.
+    pub(crate) by_zxid: BTreeMap<i64, String>,
     /// Nodes that their holder knows it is to give up.
     revoked: BTreeSet<String>,
-    /// Of the records of jobs that run once: how often a body came to its end, how often the record was created, and how
-    /// often a process says that it ran.
-    jobs: BTreeMap<String, (usize, usize, usize)>,
+    /// The jobs that run once, by the paths of their records.
+    pub(crate) jobs: BTreeMap<String, Job>,
+    /// The parents of the records, and whether nothing was wrong when the last run of a key came to its end.
+    pub(crate) cleaned: BTreeMap<String, bool>,
+    /// How many records are kept.
+    pub(crate) kept: usize,
     failures: Vec<String>,
     /// Where failures are noted.
     trace: Weak<Ensemble>,
@@ -128,9 +134,10 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    pub(crate) fn of(ensemble: &Arc<Ensemble>) -> Self {
+    pub(crate) fn of(ensemble: &Arc<Ensemble>, kept: usize) -> Self {
         let judge = Self::default();
         judge.state().trace = Arc::downgrade(ensemble);
+        judge.state().kept = kept;
         judge
     }
 
@@ -258,22 +265,6 @@ impl Judge {
         }
     }
 
-    /// The body of a job that runs once has come to its end.
-    pub(crate) fn did(&self, record: &str) {
-        self.state().jobs.entry(record.to_owned()).or_default().0 += 1;
-    }
-
-    /// A job ran, or had been done before.
-    pub(crate) fn once(&self, record: &str, name: &str, ran: bool) {
-        let mut state = self.state();
-        let (_, records, runs) = state.jobs.entry(record.to_owned()).or_default();
-        *runs += usize::from(ran);
-        if *runs > *records || *records == 0 {
-            state.counts.double += 1;
-            state.fails(format!("double: {name} says that {record} was done, which is not so"));
-        }
-    }
-
     pub(crate) fn end(&self, number: u64) {
         let mut state = self.state();
         let ended = state.holds.remove(&number);
@@ -323,8 +314,7 @@ impl Judge {
 
     /// Whether nothing is wrong, and the last trouble is so old that it ends no lease any more.
     pub(crate) fn is_calm(&self) -> bool {
-        let (wrong, _, since) = self.state().wrong;
-        wrong == 0 && since.is_none_or(|since| since.elapsed() > Duration::from_secs(5))
+        self.state().is_calm()
     }
 
     /// The servers' log goes on.
@@ -334,17 +324,16 @@ impl Judge {
             Logged::Created(path, owner) => {
                 self.nodes().insert(path.clone());
                 if path.contains("/done/") {
-                    let (bodies, records, _) = state.jobs.entry(path.clone()).or_default();
-                    *records += 1;
-                    if *records > *bodies {
-                        state.counts.double += 1;
-                        state.fails(format!("double: {path} is recorded without a run"));
-                    }
+                    self.recorded(&mut state, path, entry);
+                }
+                if path.ends_with("-data") {
+                    self.written(&mut state, path, entry);
                 }
                 if *owner != 0 {
                     let created = Instant::now();
                     let znode = Znode { owner: *owner, created, deleted: None };
                     state.history.insert(path.clone(), znode);
+                    state.by_zxid.insert(entry.zxid, path.clone());
                     self.contends(&mut state, path);
                 }
             }
@@ -355,17 +344,14 @@ impl Judge {
                 }
                 if let Some(gone) = state.deleted.get_mut(path) {
                     gone.get_or_insert_with(Instant::now);
+                } else if path.contains("/done/") {
+                    self.cleaned_up(&mut state, path, entry.session);
                 }
             }
-            Logged::Changed(path, data) => {
-                let token = std::str::from_utf8(data).ok().and_then(|text| text.parse().ok());
-                let Some(token) = token.filter(|_| path.ends_with("-data")) else { return };
-                let last = state.written.insert(path.clone(), token).unwrap_or(0);
-                if token < last {
-                    state.counts.stale += 1;
-                    state.fails(format!("stale: {path} was written by {token:#x} after {last:#x}"));
-                }
+            Logged::Changed(path, _) if path.ends_with("-data") => {
+                self.written(&mut state, path, entry);
             }
+            Logged::Changed(..) => {}
             Logged::SessionEnded(session) if !state.ended.contains(session) => {
                 let ours = |hold: &&Hold| {
                     let is_its = |node| {

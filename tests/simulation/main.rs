@@ -3,6 +3,7 @@
 //! `make simulate` runs it; see `docs/internals/simulation.md`.
 
 mod answers;
+mod jobs;
 mod judge;
 mod plan;
 mod recipes;
@@ -79,7 +80,7 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
     if record {
         ensemble.record();
     }
-    let judge = Judge::of(&ensemble);
+    let judge = Judge::of(&ensemble, plan.kept);
     let logged = judge.clone();
     ensemble.observe_entries(move |entry| logged.logged(entry));
     let (plan, stop) = (Arc::new(plan), Arc::new(AtomicBool::new(false)));
@@ -149,6 +150,7 @@ async fn operate(run: Run) {
         );
         return;
     }
+    judge.looks_at_records(run.plan.processes.iter().map(|member| member.tasks.len()).sum());
     // Clean-up that has been put off comes to its end.
     sleep(Duration::from_secs(150)).await;
     let left = contenders();

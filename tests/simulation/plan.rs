@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) reap_every: u64,
     /// Whether mutexes keep their nodes for a while.
     pub(crate) retains: bool,
+    /// How many records of jobs that run once are kept.
+    pub(crate) kept: usize,
     /// The longest pause between two rounds, and the longest hold.
     pub(crate) pause: u64,
     pub(crate) hold: u64,
@@ -188,6 +190,9 @@ impl Plan {
         // Real servers do so once a minute. A path that is made again begins its numbers anew.
         let reap_every = [60_000, 1_000, 30][rng.usize(..3)];
         let retains = rng.bool();
+        // What came later draws from a stream of its own, so that the rest of a seed's plan stays as it was.
+        let mut later = Rng::with_seed(seed ^ 0x6a75_6467_6573);
+        let kept = [1_000, 40, 11, 3][later.usize(..4)];
         Self {
             seed,
             servers,
@@ -199,6 +204,7 @@ impl Plan {
             length,
             reap_every,
             retains,
+            kept,
             pause,
             hold,
         }

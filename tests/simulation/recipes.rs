@@ -13,6 +13,7 @@ use zookeeper_recipes::{
 };
 
 use crate::answers::acquired;
+use crate::jobs::Said;
 use crate::judge::Access;
 use crate::plan::Recipe;
 use crate::simulated_task::{Begun, Failed, Polled, SimulatedTask};
@@ -97,6 +98,7 @@ impl SimulatedTask {
         while !self.run.is_over() {
             self.pause().await;
             let job = named.once(&base, format!("{key}")).expect("a path");
+            let job = job.with_kept_keys(self.run.plan.kept);
             let record = format!("{base}/done/{key}");
             self.path = format!("{base}/runs/{key}");
             let (mut body, done) = (self.asks(), record.clone());
@@ -110,7 +112,11 @@ impl SimulatedTask {
                 self.tries(None, Access::Alone, job.try_run(body)).await
             };
             if let Some(once) = once {
-                self.run.judge.once(&record, &self.name, matches!(once, OnceOutcome::Ran(())));
+                let said = match &once {
+                    OnceOutcome::Ran(()) => Said::Ran,
+                    OnceOutcome::AlreadyDone { by, .. } => Said::DoneBy(by),
+                };
+                self.run.judge.once(&record, &self.name, said);
                 key += 1;
             }
         }
@@ -145,8 +151,8 @@ impl SimulatedTask {
     /// A hold with fenced writes.
     async fn fenced(&mut self, hold: &Hold) {
         let data = format!("/data{}-data", self.path.replace('/', "-"));
-        let text = hold.fencing_token().value().to_string();
         let begun = [self.begin_by(vec![hold.view()], Access::Alone)];
+        let text = format!("{} {}", hold.fencing_token().value(), begun[0].number);
         for _ in 0..self.rng.u8(..3) {
             let written = hold.fenced().set(&data, text.as_bytes()).await;
             if self.written(written).is_none() {
