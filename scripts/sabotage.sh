@@ -113,6 +113,19 @@ conditions() {
   drop 'once: a body that failed leaves no record' \
     ../recipes/once.rs 's/            Err\(error\) => \{\n                release\(guard\)\.await;/            Err(error) => {\n                let _ = self.record(&guard).await;\n                release(guard).await;/'
 
+  drop 'once: a clean-up keeps the newest' \
+    ../recipes/once.rs 's/records\.sort\(\);/records.sort();\n        records.reverse();/'
+  drop 'once: a clean-up keeps as many as it should' \
+    ../recipes/once.rs 's/records\.len\(\)\.saturating_sub\(self\.kept\)/records.len() + 1 - self.kept/'
+  drop 'once: a clean-up is alone' \
+    ../recipes/once.rs 's/child\("cleanup"\)/child(\&format!("cleanup-{}", crate::random::guid()))/'
+  drop 'once: old records are removed' \
+    ../recipes/once.rs 's/        self\.remove_old\(\)\.await;\n//'
+  drop 'fenced: the node of the hold is there' \
+    ../recipes/shared/fenced.rs 's/write_while_there\(self\.hold\.node\(\), /write_while_there("\/data", /'
+  drop 'fenced: nothing is written after the hold' \
+    ../recipes/shared/fenced.rs 's/let writing = self\.hold\.fence\(send\)\.map_err\(over\)\?;/let writing = send();\n        let _ = \&over;/'
+
   drop 'lease: two thirds of the session timeout, and not three of them' \
     ../session/lease/anchor.rs 's/by_probe\.min\(by_anchor\)/{ let _ = (by_probe, by_anchor); stamp.after(self.timeout * 3) }/'
   drop 'lease: a read renews nothing' \

@@ -10,6 +10,7 @@ use zookeeper_recipes::simulation::{Ensemble, Logged, LoggedEntry, Process};
 
 use crate::answers::Ask;
 use crate::jobs::Job;
+use crate::observed::Counter;
 
 /// Who may hold a path at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,7 @@ pub(crate) struct State {
     pub(crate) by_zxid: BTreeMap<i64, String>,
     /// Nodes that their holder knows it is to give up.
     revoked: BTreeSet<String>,
+    pub(crate) counters: BTreeMap<String, Counter>,
     /// The jobs that run once, by the paths of their records.
     pub(crate) jobs: BTreeMap<String, Job>,
     /// The parents of the records, and whether nothing was wrong when the last run of a key came to its end.
@@ -162,6 +164,13 @@ impl Judge {
         }
         state.counts.holds += 1;
         state.note(format_args!("+ {} holds {}", hold.name, hold.path));
+        if let (Some(token), Access::Alone, [node]) = (hold.token, hold.access, &hold.nodes[..])
+            && state.by_zxid.get(&token) != Some(node)
+        {
+            state.counts.stale += 1;
+            let text = format!("stale: {} holds {node} by {token:#x}, another's", hold.name);
+            state.fails(text);
+        }
         // A guard that was fetched late may be lost already.
         if let (Some(token), Access::Alone, true) = (hold.token, hold.access, state.believes(&hold))
         {
@@ -329,6 +338,9 @@ impl Judge {
                 if path.ends_with("-data") {
                     self.written(&mut state, path, entry);
                 }
+                if path.ends_with("/count") {
+                    state.counted(path, entry);
+                }
                 if *owner != 0 {
                     let created = Instant::now();
                     let znode = Znode { owner: *owner, created, deleted: None };
@@ -339,6 +351,7 @@ impl Judge {
             }
             Logged::Deleted(path) => {
                 self.nodes().remove(path);
+                state.count_deleted(path);
                 if let Some(znode) = state.history.get_mut(path) {
                     znode.deleted = Some(Instant::now());
                 }
@@ -351,6 +364,7 @@ impl Judge {
             Logged::Changed(path, _) if path.ends_with("-data") => {
                 self.written(&mut state, path, entry);
             }
+            Logged::Changed(path, _) if path.ends_with("/count") => state.counted(path, entry),
             Logged::Changed(..) => {}
             Logged::SessionEnded(session) if !state.ended.contains(session) => {
                 let ours = |hold: &&Hold| {

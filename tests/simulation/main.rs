@@ -5,6 +5,7 @@
 mod answers;
 mod jobs;
 mod judge;
+mod observed;
 mod plan;
 mod recipes;
 mod simulated_task;

@@ -83,7 +83,9 @@ impl SimulatedTask {
                     if let Some(guard) = self.acquires(mutex.acquire()).await {
                         self.fenced(&guard).await;
                         if self.rng.bool() {
+                            let view = guard.view();
                             self.ends(guard.release()).await;
+                            self.writes_too_late(&view).await;
                         }
                     }
                 }
@@ -173,6 +175,15 @@ impl SimulatedTask {
             // Under way while the lock is released.
             let (fenced, polls) = (hold.fenced(), self.rng.usize(1..4));
             let _ = Polled { future: pin!(fenced.set(&data, text.as_bytes())), polls }.await;
+        }
+    }
+
+    /// A hold that was released writes no more, though the next one may have the same node.
+    async fn writes_too_late(&mut self, hold: &Hold) {
+        let data = format!("/data{}-data", self.path.replace('/', "-"));
+        if self.later.bool() && hold.fenced().set(&data, b"late").await.is_ok() {
+            let failure = format!("stale: {} writes {data} after its hold", self.name);
+            self.run.judge.fail(|counts| &mut counts.stale, failure);
         }
     }
 
@@ -298,17 +309,23 @@ impl SimulatedTask {
     }
 
     async fn observes(&mut self, mut observer: LeaderObserver) {
+        let mut last = None;
         for _ in 0..self.rng.u8(..3) {
             let limit = self.below(10_000);
-            let _ = timeout(limit, observer.changed()).await;
+            let Ok(changed) = timeout(limit, observer.changed()).await else { continue };
+            if let Ok(Some(leader)) = changed {
+                self.run.judge.observes(&self.name, last, &leader);
+                last = leader.fencing_token.map(|token| token.value()).or(last);
+            }
         }
     }
 
     /// The same leadership is one hold, however often it is asked for; it may have begun long before.
     async fn leads_again(&mut self, leadership: Hold) {
         let nodes = vec![leadership.node().to_owned()];
+        let token = Some(leadership.fencing_token().value());
         let believes = Arc::new(move || leadership.is_held());
-        let begun = [self.begin(nodes, Access::Alone, None, believes).before()];
+        let begun = [self.begin(nodes, Access::Alone, token, believes).before()];
         self.hold(&begun).await;
         begun.into_iter().for_each(Begun::end);
     }
@@ -349,7 +366,12 @@ impl SimulatedTask {
                     return;
                 }
                 let seen = count.versioned();
-                self.changes(count.try_set(&seen, seen.value.wrapping_add(1))).await;
+                let value = seen.value.wrapping_add(1);
+                self.run.judge.sees(&self.name, &path, &seen);
+                let set = self.changes(count.try_set(&seen, value)).await;
+                if let Some(is_set) = set {
+                    self.run.judge.set(&self.name, &path, &seen, value, is_set);
+                }
             }
         }
     }

@@ -50,6 +50,8 @@ pub(crate) struct SimulatedTask {
     /// Whether the future that asked was left unpolled: what it holds by then may have begun long before.
     pub(crate) kept: Arc<AtomicBool>,
     pub(crate) rng: Rng,
+    /// Draws what came later, so that the rest of a seed's work stays as it was.
+    pub(crate) later: Rng,
 }
 
 /// A hold that the judge knows. Where this is dropped, the judge goes on until the library says that the hold is over.
@@ -115,8 +117,8 @@ fn views(guards: &Guards) -> Vec<Hold> {
 impl SimulatedTask {
     /// For the body of what this one holds.
     pub(crate) fn fork(&mut self) -> Self {
-        let rng = self.rng.fork();
-        Self { rng, ..self.clone() }
+        let (rng, later) = (self.rng.fork(), self.later.fork());
+        Self { rng, later, ..self.clone() }
     }
 
     /// For the body of what this one is about to ask for.

@@ -71,6 +71,7 @@ async fn live(
             identity: None,
             kept: Arc::default(),
             rng: Rng::with_seed(seed),
+            later: Rng::with_seed(!seed),
             run: run.clone(),
         };
         tasks.push(process.spawn(worker.work()));
