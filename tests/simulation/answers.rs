@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zookeeper_recipes::simulation::Process;
-use zookeeper_recipes::{Attempt, Error, ErrorKind, Loss};
+use zookeeper_recipes::{Attempt, Error, ErrorKind, Loss, Released};
 
 use crate::judge::{Access, Judge, State, Znode};
 use crate::simulated_task::Failed;
@@ -159,9 +159,13 @@ impl Judge {
         let is_at = |ask: &Ask| path.strip_prefix(&ask.path).is_some_and(|rest| rest.starts_with('/'));
         let mut contended = Vec::new();
         for (task, ask) in asks.iter().filter(|(_, ask)| !ask.contended && is_at(ask)) {
-            let has_company = asks.iter().any(|(other, of)| {
-                other != task && of.member == ask.member && of.path == ask.path
-            });
+            // A task that leaves in the instant of the try may not have sent its delete yet.
+            let place = (ask.member.clone(), ask.path.clone());
+            let is_leaving = state.idle_since.get(&place).is_some_and(|left| *left >= ask.since);
+            let has_company = is_leaving
+                || asks.iter().any(|(other, of)| {
+                    other != task && of.member == ask.member && of.path == ask.path
+                });
             let there = nodes.range(format!("{}/", ask.path)..format!("{}0", ask.path));
             let there = there.filter_map(|node| Some((node.as_str(), history.get(node)?)));
             if ask.is_kept_out(there, has_company || troubled(ask)) {
@@ -170,6 +174,51 @@ impl Judge {
         }
         for task in contended {
             state.asks.entry(task).and_modify(|ask| ask.contended = true);
+        }
+    }
+
+    /// A process stands still, or goes on.
+    pub(crate) fn pauses(&self, process: usize, is_paused: bool) {
+        let until = (!is_paused).then(Instant::now);
+        self.state().paused.insert(format!("process {process}"), until);
+    }
+
+    /// A call with a deadline has come to its end.
+    pub(crate) fn returns(&self, task: &str) {
+        let mut state = self.state();
+        let Some(ask) = state.asks.get(task) else { return };
+        let Patience::Within(limit) = ask.patience else { return };
+        let stood = state.paused.get(&ask.member);
+        let stood = stood.is_some_and(|until| until.is_none_or(|until| until >= ask.since));
+        let waited = ask.since.elapsed();
+        if waited > limit + DRIFT && !stood {
+            let failure = format!("late: {task} waited for {} for {waited:?} of {limit:?}", ask.path);
+            state.counts.answers += 1;
+            state.fails(failure);
+        }
+    }
+
+    /// Whether another task of the process holds or waits where this one does.
+    pub(crate) fn has_company(&self, task: &str) -> bool {
+        let state = self.state();
+        let Some(ask) = state.asks.get(task) else { return true };
+        let mut others = state.asks.iter().filter(|(other, _)| *other != task);
+        others.any(|(_, other)| other.member == ask.member && other.path == ask.path)
+    }
+
+    /// A hold by these nodes was released. They may be kept for others of the process, or for later.
+    pub(crate) fn released(&self, task: &str, nodes: &[String], released: Released, is_kept: bool) {
+        let left = nodes.iter().find(|node| self.has(node));
+        let mut state = self.state();
+        let Some(ask) = state.asks.get(task) else { return };
+        let is_so = match released {
+            Released::Confirmed => is_kept || left.is_none(),
+            Released::Pending => state.troubled(ask.since),
+            _ => false,
+        };
+        if !is_so {
+            state.counts.answers += 1;
+            state.fails(format!("release: {task} is told {released:?}, with {left:?} left"));
         }
     }
 
@@ -217,6 +266,9 @@ impl Judge {
 
     /// The task has nothing more of its call.
     pub(crate) fn idles(&self, task: &str) {
-        self.state().asks.remove(task);
+        let mut state = self.state();
+        if let Some(Ask { member, path, .. }) = state.asks.remove(task) {
+            state.idle_since.insert((member, path), Instant::now());
+        }
     }
 }

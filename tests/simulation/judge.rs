@@ -72,6 +72,10 @@ pub(crate) struct State {
     pub(crate) by_zxid: BTreeMap<i64, String>,
     /// Nodes that their holder knows it is to give up.
     revoked: BTreeSet<String>,
+    /// When a task of a process last came to have nothing at a path.
+    pub(crate) idle_since: BTreeMap<(String, String), Instant>,
+    /// The processes that stand still or did so, and until when that delays them.
+    pub(crate) paused: BTreeMap<String, Option<Instant>>,
     pub(crate) counters: BTreeMap<String, Counter>,
     /// The jobs that run once, by the paths of their records.
     pub(crate) jobs: BTreeMap<String, Job>,

@@ -84,7 +84,7 @@ impl SimulatedTask {
                         self.fenced(&guard).await;
                         if self.rng.bool() {
                             let view = guard.view();
-                            self.ends(guard.release()).await;
+                            self.releases(vec![guard.node().to_owned()], guard.release()).await;
                             self.writes_too_late(&view).await;
                         }
                     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::simulation::{Ensemble, Process};
-use zookeeper_recipes::{Attempt, Curator, Error, Guard, Guards, Hold, Lock};
+use zookeeper_recipes::{Attempt, Curator, Error, Guard, Guards, Hold, Lock, Released};
 
 use crate::answers::{Ask, Cause, Patience, acquired};
 use crate::judge::{self, Access, Judge};
@@ -178,7 +178,7 @@ impl SimulatedTask {
         }
         self.under(vec![guard.view()], access).await;
         if self.rng.bool() {
-            self.ends(guard.release()).await;
+            self.releases(vec![guard.node().to_owned()], guard.release()).await;
         }
     }
 
@@ -191,7 +191,8 @@ impl SimulatedTask {
         }
         self.under(views(&guards), access).await;
         if self.rng.bool() {
-            self.ends(guards.release()).await;
+            let nodes = guards.iter().map(|guard| guard.node().to_owned()).collect();
+            self.releases(nodes, guards.release()).await;
         }
     }
 
@@ -284,6 +285,8 @@ impl SimulatedTask {
         access: Access,
         future: impl Future<Output = Result<Attempt<T>, E>>,
     ) -> Option<T> {
+        // A limit of zero is a try.
+        let limit = limit.filter(|limit| !limit.is_zero());
         let patience = limit.map_or(Patience::Try, Patience::Within);
         let future = async { acquired(future.await) };
         let tried = self.calls(patience, access, future).await?;
@@ -321,7 +324,11 @@ impl SimulatedTask {
             several: matches!(self.recipe, Recipe::Multi | Recipe::Semaphore(_)),
         };
         self.run.judge.asks(&self.name, ask);
-        let done = self.ends(future).await;
+        let done = self.awaited(future).await;
+        if done.is_some() && !self.kept.load(Ordering::Relaxed) {
+            self.run.judge.returns(&self.name);
+        }
+        let done = done.and_then(|done| self.judged(done));
         if done.is_none() {
             self.run.judge.idles(&self.name);
         }
@@ -335,6 +342,23 @@ impl SimulatedTask {
     ) -> Option<T> {
         let done = self.awaited(future).await?;
         self.judged(done)
+    }
+
+    /// Releases what the task holds by these nodes.
+    pub(crate) async fn releases(
+        &mut self,
+        nodes: Vec<String>,
+        future: impl Future<Output = Result<Released, Error>>,
+    ) {
+        // A mutex may retain its node.
+        let is_kept = self.identity.is_some() && self.run.plan.retains;
+        let had_company = self.run.judge.has_company(&self.name);
+        let Some(released) = self.ends(future).await else { return };
+        let is_kept = is_kept
+            || had_company
+            || self.run.judge.has_company(&self.name)
+            || self.kept.load(Ordering::Relaxed);
+        self.run.judge.released(&self.name, &nodes, released, is_kept);
     }
 
     /// The value of a call. The judge looks at its error.
