@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Drops the conditions of the rules that save round trips, of the lease and of the lost create, one at a time in a copy of the
+# Drops the conditions of the rules that save round trips, of the lease, of the lost create and of the answers, one at a time in a copy of the
 # sources, and searches with the simulation until the judge finds it. Takes `all`, or a pattern of the conditions to be dropped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -105,6 +105,23 @@ conditions() {
     ../recipes/shared/contender.rs 's/let entry = self\.owner_entry\(\);/static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);\n        if matches!(patience, Patience::NoWait) && CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 10 == 0 {\n            return Ok(None);\n        }\n        $&/'
   drop 'answers: a deadline that ends behind nobody is not busy' \
     ../recipes/shared/recipe.rs 's/Err\(_\) if is_queued\(\) => Ok\(None\),/Err(_) if is_queued() || true => Ok(None),/'
+
+  drop 'answers: a deadline is kept' \
+    ../recipes/shared/recipe.rs 's/match timeout\(limit, answer/match timeout(limit * 2, answer/'
+  drop 'answers: a confirmed release has deleted the node' \
+    hold.rs 's/ReleaseStep::Passed => return/ReleaseStep::Passed | ReleaseStep::Deleting(_) => return/'
+  drop 'answers: a token is that of the node' \
+    hold.rs 's/FencingToken::new\(znode\.czxid\)/FencingToken::new(znode.czxid + 1)/'
+
+  drop 'observer: never back' \
+    ../recipes/leader/observer.rs 's/token < self\.token && self\.older < OLDER_READS/false \&\& self.older < OLDER_READS/' \
+    ../recipes/leader/observer.rs 's/client\.sync\(\)\.await\?;//'
+  drop 'count: a write compares the version' \
+    ../recipes/shared_count/requests.rs 's/value, Some\(expected\.version\)\)/value, None)/'
+  drop 'count: an older count is not published' \
+    ../recipes/shared_count/latest.rs 's/let is_newer = count\.zxid > latest\.zxid;/let is_newer = count.zxid != latest.zxid;/'
+  drop 'count: the node is followed' \
+    ../recipes/shared_count/follow.rs 's/_ = follower\.changed\(limit\) => false/() = std::future::pending(), if limit.is_some() || true => false/'
 
   drop 'once: the holder looks for the record before it runs' \
     ../recipes/once.rs 's/self\.done_before\(&guard\)\.await\?/None::<Record>/'

@@ -59,6 +59,13 @@ impl EnsembleBuilder {
         self
     }
 
+    /// Sets how long after the commit of a transaction a server of several may apply it. Defaults to a millisecond.
+    #[doc(hidden)]
+    pub fn apply_lag(mut self, lag: Duration) -> Self {
+        self.settings.apply_lag = millis(lag);
+        self
+    }
+
     /// Sets the range of session timeouts that are granted; from 100 ms to 120 s by default.
     pub fn session_timeouts(mut self, timeouts: RangeInclusive<Duration>) -> Self {
         let (shortest, longest) = timeouts.into_inner();
@@ -145,6 +152,7 @@ impl Ensemble {
             servers: 1,
             tick: 500,
             sync_limit: 10,
+            apply_lag: 1,
             session_timeouts: 100..=120_000,
             reap_every: 60_000,
             latency: 1..=3,

@@ -92,7 +92,7 @@ impl State {
     /// Whether it believes that it holds, and no operator took that from it.
     fn believes(&self, hold: &Hold) -> bool {
         let taken = |node: &String| {
-            self.deleted.contains_key(node)
+            self.deleted.get(node).is_some_and(|gone| !gone.is_some_and(|gone| self.is_known(gone)))
                 || self.history.get(node).is_some_and(|znode| self.ended.contains(&znode.owner))
         };
         !hold.nodes.iter().any(taken) && hold.process.runs() && hold.process.within(&hold.believes)
@@ -101,10 +101,15 @@ impl State {
     /// Since when a node of the hold is gone that nothing kept its client from learning of: an operator deleted it, and
     /// nothing else has been wrong since. A sixth of the longest session timeout, and a moment, are left for the news.
     fn could_know(&self, hold: &Hold) -> Option<Duration> {
-        let (0, _, Some(calm)) = self.wrong else { return None };
         let gone = hold.nodes.iter().filter_map(|node| *self.deleted.get(node)?).min()?;
-        (calm <= gone && gone.elapsed() > Duration::from_secs(4) && (hold.believes)())
-            .then(|| gone.elapsed())
+        (self.is_known(gone) && (hold.believes)()).then(|| gone.elapsed())
+    }
+
+    /// Whether the news of a deletion has come to everyone.
+    fn is_known(&self, gone: Instant) -> bool {
+        let (now, _, changed) = self.wrong;
+        let is_calm = now == 0 && changed.is_some_and(|changed| changed <= gone);
+        is_calm && gone.elapsed() > Duration::from_secs(4)
     }
 
     fn note(&self, what: fmt::Arguments<'_>) {

@@ -73,6 +73,7 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
     let mut builder = Ensemble::builder(plan.seed)
         .servers(plan.servers)
         .sync_limit(plan.sync_limit)
+        .apply_lag(Duration::from_millis(plan.apply_lag))
         .container_check_interval(Duration::from_millis(plan.reap_every));
     if !plan.ordered {
         builder = builder.unordered();

@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) reap_every: u64,
     /// Whether mutexes keep their nodes for a while.
     pub(crate) retains: bool,
+    /// How long after a commit a server may apply it, in milliseconds.
+    pub(crate) apply_lag: u64,
     /// How many records of jobs that run once are kept.
     pub(crate) kept: usize,
     /// The longest pause between two rounds, and the longest hold.
@@ -193,6 +195,7 @@ impl Plan {
         // What came later draws from a stream of its own, so that the rest of a seed's plan stays as it was.
         let mut later = Rng::with_seed(seed ^ 0x6a75_6467_6573);
         let kept = [1_000, 40, 11, 3][later.usize(..4)];
+        let apply_lag = [1, 1, 10, 60][later.usize(..4)];
         Self {
             seed,
             servers,
@@ -204,6 +207,7 @@ impl Plan {
             length,
             reap_every,
             retains,
+            apply_lag,
             kept,
             pause,
             hold,
