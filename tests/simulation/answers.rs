@@ -33,6 +33,10 @@ pub(crate) struct Ask {
     /// Whether it is for several locks one after the other, as a semaphore's mutex and its leases.
     pub(crate) several: bool,
     pub(crate) access: Access,
+    /// Whether its retry policy has an end.
+    pub(crate) gives_up: bool,
+    /// Whether a broken connection ends its hold.
+    pub(crate) suspended: bool,
     /// Whether another contender kept the call out at some instant.
     pub(crate) contended: bool,
 }
@@ -112,7 +116,7 @@ impl State {
         times.any(|gone| gone + AFTERMATH >= since)
     }
 
-    /// Whether an error is one that the library may return. All retry policies are without end.
+    /// Whether an error is one that the library may return.
     fn explains(&self, error: &Error, ask: &Ask) -> bool {
         let troubled = self.troubled(ask.since);
         match (error.kind(), error.loss()) {
@@ -120,7 +124,14 @@ impl State {
                 troubled || self.operated(&ask.path, ask.since)
             }
             (ErrorKind::Lost, Some(Loss::Closed) | None) => false,
+            (ErrorKind::Lost, Some(Loss::Suspended)) => ask.suspended && troubled,
             (ErrorKind::Lost, Some(_)) => troubled,
+            // A node that an operator deleted is created again as a retry.
+            (ErrorKind::Unavailable, _)
+                if ask.gives_up && (troubled || self.operated(&ask.path, ask.since)) =>
+            {
+                true
+            }
             (ErrorKind::Unavailable, _) => match ask.patience {
                 // Nothing comes in so little time.
                 Patience::Within(limit) if limit < Duration::from_millis(500) => true,
@@ -156,7 +167,8 @@ impl Judge {
         let nodes = self.nodes();
         let troubled = |ask: &Ask| state.troubled(ask.since);
         let State { asks, history, .. } = &*state;
-        let is_at = |ask: &Ask| path.strip_prefix(&ask.path).is_some_and(|rest| rest.starts_with('/'));
+        let is_at =
+            |ask: &Ask| path.strip_prefix(&ask.path).is_some_and(|rest| rest.starts_with('/'));
         let mut contended = Vec::new();
         for (task, ask) in asks.iter().filter(|(_, ask)| !ask.contended && is_at(ask)) {
             // A task that leaves in the instant of the try may not have sent its delete yet.
@@ -192,7 +204,8 @@ impl Judge {
         let stood = stood.is_some_and(|until| until.is_none_or(|until| until >= ask.since));
         let waited = ask.since.elapsed();
         if waited > limit + DRIFT && !stood {
-            let failure = format!("late: {task} waited for {} for {waited:?} of {limit:?}", ask.path);
+            let failure =
+                format!("late: {task} waited for {} for {waited:?} of {limit:?}", ask.path);
             state.counts.answers += 1;
             state.fails(failure);
         }
@@ -235,9 +248,8 @@ impl Judge {
         let troubled = state.troubled(ask.since);
         let news = if troubled { STALE } else { NEWS };
         let recent = state.history.range(format!("{path}/")..format!("{path}0"));
-        let recent = recent.filter(|(_, znode)| {
-            znode.deleted.is_none_or(|deleted| deleted + news >= ask.since)
-        });
+        let recent = recent
+            .filter(|(_, znode)| znode.deleted.is_none_or(|deleted| deleted + news >= ask.since));
         let recent = recent.map(|(node, znode)| (node.as_str(), znode));
         let failure = if waited + DRIFT < limit {
             format!("busy: {task} waited for {path} only {waited:?} of {limit:?}")

@@ -70,9 +70,8 @@ impl Judge {
 
     /// Whether a contender's node is there, of this session, and first at its parent.
     fn leads(&self, state: &State, node: &str, session: i64) -> bool {
-        let is_there = |node: &str| {
-            state.history.get(node).is_some_and(|znode| znode.deleted.is_none())
-        };
+        let is_there =
+            |node: &str| state.history.get(node).is_some_and(|znode| znode.deleted.is_none());
         let is_its = state.history.get(node).is_some_and(|znode| znode.owner == session);
         let Some((parent, _)) = node.rsplit_once('/') else { return false };
         let nodes = self.nodes();
@@ -118,7 +117,9 @@ impl Judge {
         let cleaners: Vec<_> = cleaners.cloned().collect();
         drop(nodes);
         if !cleaners.iter().any(|node| self.leads(state, node, session)) {
-            state.fails_as_stale(format!("{path} is removed by {session:#x}, which does not clean up"));
+            state.fails_as_stale(format!(
+                "{path} is removed by {session:#x}, which does not clean up"
+            ));
         }
     }
 
@@ -129,7 +130,9 @@ impl Judge {
         for (done, is_calm) in std::mem::take(&mut state.cleaned) {
             let count = self.nodes().range(format!("{done}/")..format!("{done}0")).count();
             if is_calm && count > kept + kept / 10 + tasks {
-                state.fails_as_stale(format!("{count} records are at {done}, where {kept} are kept"));
+                state.fails_as_stale(format!(
+                    "{count} records are at {done}, where {kept} are kept"
+                ));
             }
         }
     }

@@ -377,9 +377,8 @@ impl Judge {
             Logged::Changed(..) => {}
             Logged::SessionEnded(session) if !state.ended.contains(session) => {
                 let ours = |hold: &&Hold| {
-                    let is_its = |node| {
-                        state.history.get(node).is_some_and(|znode| znode.owner == *session)
-                    };
+                    let is_its =
+                        |node| state.history.get(node).is_some_and(|znode| znode.owner == *session);
                     hold.nodes.iter().any(is_its) && state.believes(hold)
                 };
                 let stale = state.holds.values().filter(ours).map(|hold| hold.name.clone());

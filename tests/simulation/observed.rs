@@ -58,7 +58,8 @@ impl Judge {
             state.sees_wrong(failure);
         }
         if state.by_zxid.get(&token) != Some(&leader.node) {
-            let failure = format!("{name} observes {} by {token:#x}, which it never had", leader.node);
+            let failure =
+                format!("{name} observes {} by {token:#x}, which it never had", leader.node);
             state.sees_wrong(failure);
         }
     }
@@ -75,7 +76,10 @@ impl Judge {
             && last != seen.zxid
             && since.elapsed() > NEWS
         {
-            format!("{name} sees {seen:?} at {path}, where {last:#x} wrote {:?} ago", since.elapsed())
+            format!(
+                "{name} sees {seen:?} at {path}, where {last:#x} wrote {:?} ago",
+                since.elapsed()
+            )
         } else {
             return;
         };
@@ -83,7 +87,14 @@ impl Judge {
     }
 
     /// A process has written a count over one that it saw, or was refused.
-    pub(crate) fn set(&self, name: &str, path: &str, seen: &VersionedCount, value: i32, is_set: bool) {
+    pub(crate) fn set(
+        &self,
+        name: &str,
+        path: &str,
+        seen: &VersionedCount,
+        value: i32,
+        is_set: bool,
+    ) {
         let mut state = self.state();
         let Some(counter) = state.counters.get_mut(path) else { return };
         let next = counter.writes.range(seen.zxid + 1..).next();
@@ -98,7 +109,8 @@ impl Judge {
             (false, next) => next.is_some() || is_deleted,
         };
         if !is_so {
-            let failure = format!("{name} writes {value} to {path} over {seen:?}, says {is_set}: {next:?}");
+            let failure =
+                format!("{name} writes {value} to {path} over {seen:?}, says {is_set}: {next:?}");
             state.sees_wrong(failure);
         }
     }

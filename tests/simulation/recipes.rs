@@ -1,5 +1,6 @@
 //! Every recipe, and its options.
 
+use std::panic::panic_any;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::answers::acquired;
 use crate::jobs::Said;
 use crate::judge::Access;
 use crate::plan::Recipe;
-use crate::simulated_task::{Begun, Failed, Polled, SimulatedTask};
+use crate::simulated_task::{BODY_PANIC, Begun, Failed, Polled, SimulatedTask};
 use crate::strangers::{curator_node, kazoo_node};
 
 impl SimulatedTask {
@@ -332,15 +333,23 @@ impl SimulatedTask {
 
     async fn selector(&mut self) {
         let selector = self.curator.leader_selector(&self.path).expect("a path").auto_requeue();
+        let grace = Duration::from_millis(self.later.u64(..3_000));
+        let selector = if self.later.bool() { selector.with_grace(grace) } else { selector };
         // Each term has a worker of its own.
         let workers = Arc::new(Mutex::new(self.fork()));
         let terms = selector.run(async move |term: Hold| {
             let mut worker = workers.lock().unwrap_or_else(PoisonError::into_inner).fork();
             worker.under(vec![term], Access::Alone).await;
+            if worker.later.u8(..8) == 0 {
+                panic_any(BODY_PANIC);
+            }
         });
         while !self.run.is_over() {
             let limit = self.below(20_000);
-            let _ = timeout(limit, terms.next_report()).await;
+            if let Ok(None) = timeout(limit, terms.next_report()).await {
+                // It has ended, as its retries have.
+                sleep(limit).await;
+            }
             match self.rng.u8(..8) {
                 0 | 1 => drop(terms.step_down()),
                 2 => self.observes(selector.observe()).await,

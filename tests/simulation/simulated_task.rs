@@ -1,6 +1,8 @@
 //! One task of a process: how it asks, and how it holds under the judge.
 
+use std::any::Any;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, panic_any, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fastrand::Rng;
+use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::simulation::{Ensemble, Process};
 use zookeeper_recipes::{Attempt, Curator, Error, Guard, Guards, Hold, Lock, Released};
@@ -42,6 +45,8 @@ pub(crate) struct SimulatedTask {
     pub(crate) curator: Curator,
     pub(crate) process: Process,
     pub(crate) suspended: bool,
+    /// Whether its retries have an end.
+    pub(crate) retries: bool,
     pub(crate) recipe: Recipe,
     pub(crate) path: String,
     /// When the present hold was asked for, and by which name, if tasks take turns under one node.
@@ -110,6 +115,22 @@ impl From<Error> for Failed {
     }
 }
 
+/// What the body of a hold panics with.
+pub(crate) const BODY_PANIC: &str = "a body's own panic";
+
+pub(crate) fn is_of_body(panic: &(dyn Any + Send)) -> bool {
+    panic.downcast_ref::<&str>() == Some(&BODY_PANIC)
+}
+
+/// The outcome of a body, which may panic.
+async fn caught<T>(run: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    match AssertUnwindSafe(run).catch_unwind().await {
+        Ok(done) => done,
+        Err(panic) if is_of_body(&*panic) => Err(Failed::Body),
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
 fn views(guards: &Guards) -> Vec<Hold> {
     guards.iter().map(|guard| guard.view()).collect()
 }
@@ -158,8 +179,15 @@ impl SimulatedTask {
             }
             5 => {
                 let mut body = self.asks();
-                let run = lock.run(async move |hold| body.may_fail(vec![hold], access).await);
-                self.acquires(run).await;
+                let panics = self.later.u8(..8) == 0;
+                let run = lock.run(async move |hold| {
+                    let done = body.may_fail(vec![hold], access).await;
+                    if panics {
+                        panic_any(BODY_PANIC);
+                    }
+                    done
+                });
+                self.acquires(caught(run)).await;
                 return;
             }
             _ => self.acquires(lock.acquire()).await,
@@ -318,6 +346,8 @@ impl SimulatedTask {
             session: self.curator.session_id().unwrap_or_default(),
             access,
             contended: false,
+            gives_up: self.retries,
+            suspended: self.suspended,
             path: self.path.clone(),
             since: self.asked,
             patience,
