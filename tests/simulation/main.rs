@@ -3,6 +3,7 @@
 //! `make simulate` runs it; see `docs/internals/simulation.md`.
 
 mod answers;
+mod failed;
 mod jobs;
 mod judge;
 mod observed;
@@ -29,9 +30,6 @@ use self::judge::{Counts, Judge};
 use self::plan::Plan;
 use self::simulated_task::{BODY_PANIC, Run, is_of_body, path};
 use self::work::Running;
-
-/// Seeds that failed, before what they found was mended: each run begins with them.
-const FAILED: [u64; 5] = [2175, 1871, 4895, 1632, 1051];
 
 /// How long everyone may take to be served once nothing is wrong any more.
 const SERVED: Duration = Duration::from_secs(600);
@@ -208,7 +206,7 @@ fn report(plan: &Plan, outcome: &Outcome, shrink: bool) {
     }
     let smallest = shrunk(plan, outcome.kind());
     let again = run(&smallest, true);
-    println!("the smallest run that fails so: {smallest:?}");
+    println!("the smallest run that fails so: {smallest}");
     // What led to it, without the session's signs of life.
     let lines: Vec<_> = again
         .trace
@@ -303,6 +301,7 @@ fn simulate() -> Result<bool, String> {
     #[allow(clippy::disallowed_methods)] // how long the search takes
     let began = Instant::now();
     let next = AtomicU64::new(0);
+    let failed_before = failed::failed();
     let all = Mutex::new((Outcome::default(), 0_u64));
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -313,8 +312,10 @@ fn simulate() -> Result<bool, String> {
                     if number >= seeds {
                         return;
                     }
-                    let known = usize::try_from(number).ok().and_then(|number| FAILED.get(number));
-                    let plan = plan_of(known.copied().unwrap_or(first.wrapping_add(number)));
+                    let known =
+                        usize::try_from(number).ok().and_then(|number| failed_before.get(number));
+                    let plan = known.cloned();
+                    let plan = plan.unwrap_or_else(|| plan_of(first.wrapping_add(number)));
                     let outcome = watched(&plan);
                     add(&mut all.lock().unwrap_or_else(PoisonError::into_inner), &outcome);
                     if outcome.failed() && !failed.swap(true, Ordering::Relaxed) {

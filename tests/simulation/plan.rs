@@ -1,6 +1,7 @@
 //! What a run does: who works, with what, and what goes wrong when. All of it follows from the seed, and each part can be
 //! left out, so that a run that failed can be made smaller.
 
+use std::fmt;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -237,5 +238,33 @@ impl Plan {
         plan.faults.retain(|fault| u128::from(fault.at) < plan.length.as_millis());
         smaller.push(plan);
         smaller
+    }
+}
+
+/// As the file of plans that failed has it.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, servers, sync_limit, ordered, length, reap_every, retains, .. } = self;
+        let Self { apply_lag, kept, pause, hold, .. } = self;
+        let mut paths = self.paths.iter().map(|path| format!("Recipe::{path:?}"));
+        let mut processes = self.processes.iter().map(|member| {
+            let Member { session, clock, suspended, tasks } = member;
+            format!("member({session}, {clock}, {suspended}, &{tasks:?})")
+        });
+        let mut faults = self.faults.iter().map(|fault| {
+            let Fault { at, lasts, what } = fault;
+            format!("fault({at}, {lasts}, What::{what:?})")
+        });
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
+        write!(
+            f,
+            "Plan {{ seed: {seed}, servers: {servers}, sync_limit: {sync_limit}, ordered: {ordered}, paths: vec![{}], \
+             processes: vec![{}], faults: vec![{}], length: Duration::from_millis({}), reap_every: {reap_every}, \
+             retains: {retains}, apply_lag: {apply_lag}, kept: {kept}, pause: {pause}, hold: {hold} }}",
+            list(&mut paths),
+            list(&mut processes),
+            list(&mut faults),
+            length.as_millis(),
+        )
     }
 }
