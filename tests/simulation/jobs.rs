@@ -6,6 +6,9 @@ use zookeeper_recipes::simulation::LoggedEntry;
 
 use crate::judge::{Judge, State};
 
+/// What a task writes after its hold.
+pub(crate) const LATE: &[u8] = b"late";
+
 /// A key of a job, by the path of its record.
 #[derive(Debug, Default)]
 pub(crate) struct Job {
@@ -139,6 +142,9 @@ impl Judge {
 
     /// Data was written under a lock.
     pub(crate) fn written(&self, state: &mut State, path: &str, entry: &LoggedEntry) {
+        if entry.data == LATE {
+            state.fails_as_stale(format!("{path} was written after the hold was released"));
+        }
         let Some((token, hold)) = numbers(&entry.data) else { return };
         let last = state.written.insert(path.to_owned(), (token, hold)).unwrap_or_default();
         if (token, hold) < last {
