@@ -171,9 +171,12 @@ impl Judge {
             |ask: &Ask| path.strip_prefix(&ask.path).is_some_and(|rest| rest.starts_with('/'));
         let mut contended = Vec::new();
         for (task, ask) in asks.iter().filter(|(_, ask)| !ask.contended && is_at(ask)) {
-            // A task that leaves in the instant of the try may not have sent its delete yet.
+            // A task that leaves in the instant of the try may not have sent its delete yet. A semaphore looks for the lease
+            // of a call that was dropped, which takes three trips.
             let place = (ask.member.clone(), ask.path.clone());
-            let is_leaving = state.idle_since.get(&place).is_some_and(|left| *left >= ask.since);
+            let leaves = if ask.several { NEWS } else { Duration::ZERO };
+            let left = state.idle_since.get(&place);
+            let is_leaving = left.is_some_and(|left| *left + leaves >= ask.since);
             let has_company = is_leaving
                 || asks.iter().any(|(other, of)| {
                     other != task && of.member == ask.member && of.path == ask.path

@@ -23,6 +23,8 @@ pub(crate) struct Job {
 struct Record {
     /// The identity of the process that ran the key.
     by: String,
+    /// Its contender, of whose hold there is one record.
+    node: String,
     zxid: i64,
 }
 
@@ -88,7 +90,9 @@ impl Judge {
         let data = String::from_utf8_lossy(&entry.data).into_owned();
         let (by, node) = data.rsplit_once('\n').unwrap_or((&data, ""));
         let job = state.jobs.entry(path.to_owned()).or_default();
-        job.records.push(Record { by: by.to_owned(), zxid: entry.zxid });
+        // A create without an answer is repeated, even if the record has been removed as an old one since.
+        job.records.retain(|record| record.node != node);
+        job.records.push(Record { by: by.to_owned(), node: node.to_owned(), zxid: entry.zxid });
         let is_without_run = job.records.len() > job.bodies;
         if is_without_run {
             state.fails_as_double(format!("{path} is recorded without a run"));

@@ -64,8 +64,8 @@ impl Judge {
         }
     }
 
-    /// A process sees a count.
-    pub(crate) fn sees(&self, name: &str, path: &str, seen: &VersionedCount) {
+    /// A process sees a count, which it has followed since then.
+    pub(crate) fn sees(&self, name: &str, path: &str, seen: &VersionedCount, followed: Instant) {
         let mut state = self.state();
         let is_calm = state.is_calm();
         let Some(counter) = state.counters.get(path) else { return };
@@ -75,6 +75,7 @@ impl Judge {
             && is_calm
             && last != seen.zxid
             && since.elapsed() > NEWS
+            && followed.elapsed() > NEWS
         {
             format!(
                 "{name} sees {seen:?} at {path}, where {last:#x} wrote {:?} ago",

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::interop::{ContenderFilter, Owner, Revoker, SharedCount};
 use zookeeper_recipes::leader::LeaderObserver;
 use zookeeper_recipes::{
@@ -368,6 +368,7 @@ impl SimulatedTask {
                 sleep(Duration::from_millis(100)).await;
                 continue;
             };
+            let followed = Instant::now();
             for _ in 0..50 {
                 self.pause().await;
                 if self.run.is_over() {
@@ -375,7 +376,7 @@ impl SimulatedTask {
                 }
                 let seen = count.versioned();
                 let value = seen.value.wrapping_add(1);
-                self.run.judge.sees(&self.name, &path, &seen);
+                self.run.judge.sees(&self.name, &path, &seen, followed);
                 let set = self.changes(count.try_set(&seen, value)).await;
                 if let Some(is_set) = set {
                     self.run.judge.set(&self.name, &path, &seen, value, is_set);
