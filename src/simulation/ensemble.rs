@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::admin::Admin;
 use super::link::Link;
-use super::log_observer::Logged;
+use super::log_observer::{Logged, LoggedEntry};
 use super::network::PartitionScope;
 use super::process::{Process, scheduled};
 use super::server::{Role, Server};
@@ -56,6 +56,13 @@ impl EnsembleBuilder {
     /// by default.
     pub fn sync_limit(mut self, ticks: u32) -> Self {
         self.settings.sync_limit = ticks.into();
+        self
+    }
+
+    /// Sets how long after the commit of a transaction a server of several may apply it. Defaults to a millisecond.
+    #[doc(hidden)]
+    pub fn apply_lag(mut self, lag: Duration) -> Self {
+        self.settings.apply_lag = millis(lag);
         self
     }
 
@@ -145,6 +152,7 @@ impl Ensemble {
             servers: 1,
             tick: 500,
             sync_limit: 10,
+            apply_lag: 1,
             session_timeouts: 100..=120_000,
             reap_every: 60_000,
             latency: 1..=3,
@@ -401,6 +409,12 @@ impl Ensemble {
     /// Calls `observer` with each change in the servers' log from now on, before any client learns of the change.
     #[doc(hidden)]
     pub fn observe(&self, observer: impl Fn(&Logged) + Send + Sync + 'static) {
+        self.observe_entries(move |entry| observer(&entry.effect));
+    }
+
+    /// As [`observe`](Self::observe), with the transaction of each change.
+    #[doc(hidden)]
+    pub fn observe_entries(&self, observer: impl Fn(&LoggedEntry) + Send + Sync + 'static) {
         self.world.change(|state| state.log_observer.set(observer));
     }
 

@@ -17,7 +17,20 @@ pub enum Logged {
     SessionEnded(i64),
 }
 
-type Callback = Arc<dyn Fn(&Logged) + Send + Sync>;
+/// An effect, with its transaction.
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+#[allow(clippy::exhaustive_structs)] // for the judge of this crate's own simulation
+pub struct LoggedEntry {
+    pub zxid: i64,
+    /// The session whose request it was.
+    pub session: i64,
+    pub effect: Logged,
+    /// The data of a node that was created or changed.
+    pub data: Vec<u8>,
+}
+
+type Callback = Arc<dyn Fn(&LoggedEntry) + Send + Sync>;
 
 #[derive(Default)]
 pub(super) struct LogObserver {
@@ -27,7 +40,7 @@ pub(super) struct LogObserver {
 }
 
 impl LogObserver {
-    pub(super) fn set(&mut self, callback: impl Fn(&Logged) + Send + Sync + 'static) {
+    pub(super) fn set(&mut self, callback: impl Fn(&LoggedEntry) + Send + Sync + 'static) {
         self.callback = Some(Arc::new(callback));
     }
 
@@ -41,12 +54,20 @@ impl LogObserver {
     ) -> Option<impl FnOnce() + Send + use<>> {
         let callback = self.callback.clone().filter(|_| entry.zxid > self.reported)?;
         self.reported = entry.zxid;
-        let mut logged = Vec::new();
+        let (zxid, session) = (entry.zxid, entry.session);
+        let mut effects = Vec::new();
         if matches!(entry.op, Ok(Op::Close)) {
-            logged.push(Logged::SessionEnded(entry.session));
+            effects.push((Logged::SessionEnded(session), Vec::new()));
         }
-        logged.extend(fired.iter().filter_map(|fired| logged_of(fired, tree)));
-        Some(move || logged.iter().for_each(|one| callback(one)))
+        for fired in fired {
+            let data = tree.node(&fired.path).map(|(_, data)| data.to_vec()).unwrap_or_default();
+            effects.extend(logged_of(fired, tree).map(|logged| (logged, data)));
+        }
+        Some(move || {
+            for (effect, data) in effects {
+                callback(&LoggedEntry { zxid, session, effect, data });
+            }
+        })
     }
 }
 

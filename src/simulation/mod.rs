@@ -80,7 +80,7 @@ pub use self::ensemble::{Ensemble, EnsembleBuilder, Partition};
 pub use self::fault::{Cut, Direction, Message};
 pub use self::link::{Fault, Link};
 #[doc(hidden)]
-pub use self::log_observer::Logged;
+pub use self::log_observer::{Logged, LoggedEntry};
 pub use self::op::Operation;
 pub(crate) use self::op::{Answer, Happened, Op, Refused};
 pub use self::process::Process;

@@ -170,7 +170,8 @@ impl State {
     }
 
     fn apply_soon(&mut self, server: usize) {
-        let pause = if self.servers.len() == 1 { 0 } else { self.rng.u64(0..=1) };
+        let lag = self.settings.apply_lag;
+        let pause = if self.servers.len() == 1 { 0 } else { self.rng.u64(0..=lag) };
         self.events.after(pause, move |state| state.apply(server));
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Settings {
     /// ZooKeeper's `tickTime`.
     pub(super) tick: u64,
     pub(super) sync_limit: u64,
+    /// The longest time between the commit of a transaction and its effect at one of several servers.
+    pub(super) apply_lag: u64,
     pub(super) session_timeouts: RangeInclusive<u64>,
     /// Interval at which empty containers are deleted.
     pub(super) reap_every: u64,

@@ -6,7 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zookeeper_recipes::simulation::{Ensemble, Logged, Process};
+use zookeeper_recipes::simulation::{Ensemble, Logged, LoggedEntry, Process};
+
+use crate::answers::Ask;
+use crate::jobs::Job;
+use crate::observed::Counter;
 
 /// Who may hold a path at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,29 +39,50 @@ pub(crate) struct Hold {
     pub(crate) believes: Box<dyn Fn() -> bool + Send>,
 }
 
+/// A node by the servers' log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Znode {
+    /// The session that owns it.
+    pub(crate) owner: i64,
+    pub(crate) created: Instant,
+    pub(crate) deleted: Option<Instant>,
+}
+
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     holds: BTreeMap<u64, Hold>,
+    /// What each task asked for last.
+    pub(crate) asks: BTreeMap<String, Ask>,
     next: u64,
     /// Holds that their tasks left: a guard that was released, or a body that was dropped. The library must say so.
     left: Vec<u64>,
-    counts: Counts,
+    pub(crate) counts: Counts,
     /// The largest fencing token of a path so far, and of the writes to its data.
     tokens: BTreeMap<String, i64>,
-    written: BTreeMap<String, i64>,
+    pub(crate) written: BTreeMap<String, (i64, u64)>,
     /// Sessions that an operator ended, and nodes that an operator deletes, and since when they are gone: who held by
     /// them learns of it later.
     ended: BTreeSet<i64>,
-    deleted: BTreeMap<String, Option<Instant>>,
+    pub(crate) deleted: BTreeMap<String, Option<Instant>>,
     /// How much is wrong now, how often that has changed, and since when it is as it is.
-    wrong: (usize, usize, Option<Instant>),
-    /// Of every node there was: whose it is, and since when it is there.
-    owners: BTreeMap<String, (i64, Instant)>,
+    pub(crate) wrong: (usize, usize, Option<Instant>),
+    /// Every ephemeral node there was.
+    pub(crate) history: BTreeMap<String, Znode>,
+    /// The ephemeral node that each transaction created.
+    pub(crate) by_zxid: BTreeMap<i64, String>,
     /// Nodes that their holder knows it is to give up.
     revoked: BTreeSet<String>,
-    /// Of the records of jobs that run once: how often a body came to its end, how often the record was created, and how
-    /// often a process says that it ran.
-    jobs: BTreeMap<String, (usize, usize, usize)>,
+    /// When a task of a process last came to have nothing at a path.
+    pub(crate) idle_since: BTreeMap<(String, String), Instant>,
+    /// The processes that stand still or did so, and until when that delays them.
+    pub(crate) paused: BTreeMap<String, Option<Instant>>,
+    pub(crate) counters: BTreeMap<String, Counter>,
+    /// The jobs that run once, by the paths of their records.
+    pub(crate) jobs: BTreeMap<String, Job>,
+    /// The parents of the records, and whether nothing was wrong when the last run of a key came to its end.
+    pub(crate) cleaned: BTreeMap<String, bool>,
+    /// How many records are kept.
+    pub(crate) kept: usize,
     failures: Vec<String>,
     /// Where failures are noted.
     trace: Weak<Ensemble>,
@@ -67,8 +92,8 @@ impl State {
     /// Whether it believes that it holds, and no operator took that from it.
     fn believes(&self, hold: &Hold) -> bool {
         let taken = |node: &String| {
-            self.deleted.contains_key(node)
-                || self.owners.get(node).is_some_and(|(owner, _)| self.ended.contains(owner))
+            self.deleted.get(node).is_some_and(|gone| !gone.is_some_and(|gone| self.is_known(gone)))
+                || self.history.get(node).is_some_and(|znode| self.ended.contains(&znode.owner))
         };
         !hold.nodes.iter().any(taken) && hold.process.runs() && hold.process.within(&hold.believes)
     }
@@ -76,10 +101,15 @@ impl State {
     /// Since when a node of the hold is gone that nothing kept its client from learning of: an operator deleted it, and
     /// nothing else has been wrong since. A sixth of the longest session timeout, and a moment, are left for the news.
     fn could_know(&self, hold: &Hold) -> Option<Duration> {
-        let (0, _, Some(calm)) = self.wrong else { return None };
         let gone = hold.nodes.iter().filter_map(|node| *self.deleted.get(node)?).min()?;
-        (calm <= gone && gone.elapsed() > Duration::from_secs(4) && (hold.believes)())
-            .then(|| gone.elapsed())
+        (self.is_known(gone) && (hold.believes)()).then(|| gone.elapsed())
+    }
+
+    /// Whether the news of a deletion has come to everyone.
+    fn is_known(&self, gone: Instant) -> bool {
+        let (now, _, changed) = self.wrong;
+        let is_calm = now == 0 && changed.is_some_and(|changed| changed <= gone);
+        is_calm && gone.elapsed() > Duration::from_secs(4)
     }
 
     fn note(&self, what: fmt::Arguments<'_>) {
@@ -88,7 +118,7 @@ impl State {
         }
     }
 
-    fn fails(&mut self, failure: String) {
+    pub(crate) fn fails(&mut self, failure: String) {
         self.note(format_args!("FAILURE {failure}"));
         self.failures.push(failure);
     }
@@ -104,6 +134,7 @@ pub(crate) struct Counts {
     pub(crate) orphans: u64,
     pub(crate) hung: u64,
     pub(crate) leaks: u64,
+    pub(crate) answers: u64,
 }
 
 #[derive(Clone, Default)]
@@ -114,17 +145,18 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    pub(crate) fn of(ensemble: &Arc<Ensemble>) -> Self {
+    pub(crate) fn of(ensemble: &Arc<Ensemble>, kept: usize) -> Self {
         let judge = Self::default();
         judge.state().trace = Arc::downgrade(ensemble);
+        judge.state().kept = kept;
         judge
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn nodes(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    pub(crate) fn nodes(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,6 +173,13 @@ impl Judge {
         }
         state.counts.holds += 1;
         state.note(format_args!("+ {} holds {}", hold.name, hold.path));
+        if let (Some(token), Access::Alone, [node]) = (hold.token, hold.access, &hold.nodes[..])
+            && state.by_zxid.get(&token) != Some(node)
+        {
+            state.counts.stale += 1;
+            let text = format!("stale: {} holds {node} by {token:#x}, another's", hold.name);
+            state.fails(text);
+        }
         // A guard that was fetched late may be lost already.
         if let (Some(token), Access::Alone, true) = (hold.token, hold.access, state.believes(&hold))
         {
@@ -155,7 +194,7 @@ impl Judge {
             }
         }
         let foreign = |node: &&String| {
-            state.owners.get(*node).is_some_and(|(owner, _)| *owner != hold.session)
+            state.history.get(*node).is_some_and(|znode| znode.owner != hold.session)
         };
         if state.believes(&hold)
             && hold.session != 0
@@ -198,17 +237,20 @@ impl Judge {
         if data.is_some_and(|(data, _)| data != identity.as_bytes() && data != b"__REVOKE__") {
             return Some(format!("holds by {node}, which is not in its name"));
         }
-        let (_, created) = state.owners.get(node)?;
+        let created = state.history.get(node)?.created;
         let (0, _, Some(calm)) = state.wrong else { return None };
         let nodes = self.nodes();
         let mut others = nodes.range(format!("{}/", hold.path)..format!("{}0", hold.path));
         // The news of it had a second to come.
         let was_before = |other: &&String| {
-            state.owners.get(*other).is_some_and(|(owner, since)| {
-                *owner != hold.session && calm <= *since && *since + Duration::from_secs(1) < *asked
+            state.history.get(*other).is_some_and(|znode| {
+                let since = znode.created;
+                znode.owner != hold.session
+                    && calm <= since
+                    && since + Duration::from_secs(1) < *asked
             })
         };
-        let other = others.find(was_before).filter(|_| asked > created)?;
+        let other = others.find(was_before).filter(|_| *asked > created)?;
         Some(format!("asked after {other} came, and holds before it"))
     }
 
@@ -241,22 +283,6 @@ impl Judge {
         }
     }
 
-    /// The body of a job that runs once has come to its end.
-    pub(crate) fn did(&self, record: &str) {
-        self.state().jobs.entry(record.to_owned()).or_default().0 += 1;
-    }
-
-    /// A job ran, or had been done before.
-    pub(crate) fn once(&self, record: &str, name: &str, ran: bool) {
-        let mut state = self.state();
-        let (_, records, runs) = state.jobs.entry(record.to_owned()).or_default();
-        *runs += usize::from(ran);
-        if *runs > *records || *records == 0 {
-            state.counts.double += 1;
-            state.fails(format!("double: {name} says that {record} was done, which is not so"));
-        }
-    }
-
     pub(crate) fn end(&self, number: u64) {
         let mut state = self.state();
         let ended = state.holds.remove(&number);
@@ -278,7 +304,9 @@ impl Judge {
 
     /// What a killed process held, it holds no more.
     pub(crate) fn killed(&self) {
-        self.state().holds.retain(|_, hold| !hold.process.is_killed());
+        let mut state = self.state();
+        state.holds.retain(|_, hold| !hold.process.is_killed());
+        state.asks.retain(|_, ask| !ask.process.is_killed());
     }
 
     /// An operator ends a session, which may still believe in it.
@@ -304,48 +332,54 @@ impl Judge {
 
     /// Whether nothing is wrong, and the last trouble is so old that it ends no lease any more.
     pub(crate) fn is_calm(&self) -> bool {
-        let (wrong, _, since) = self.state().wrong;
-        wrong == 0 && since.is_none_or(|since| since.elapsed() > Duration::from_secs(5))
+        self.state().is_calm()
     }
 
     /// The servers' log goes on.
-    pub(crate) fn logged(&self, logged: &Logged) {
+    pub(crate) fn logged(&self, entry: &LoggedEntry) {
         let mut state = self.state();
-        match logged {
+        match &entry.effect {
             Logged::Created(path, owner) => {
                 self.nodes().insert(path.clone());
                 if path.contains("/done/") {
-                    let (bodies, records, _) = state.jobs.entry(path.clone()).or_default();
-                    *records += 1;
-                    if *records > *bodies {
-                        state.counts.double += 1;
-                        state.fails(format!("double: {path} is recorded without a run"));
-                    }
+                    self.recorded(&mut state, path, entry);
+                }
+                if path.ends_with("-data") {
+                    self.written(&mut state, path, entry);
+                }
+                if path.ends_with("/count") {
+                    state.counted(path, entry);
                 }
                 if *owner != 0 {
-                    state.owners.insert(path.clone(), (*owner, Instant::now()));
+                    let created = Instant::now();
+                    let znode = Znode { owner: *owner, created, deleted: None };
+                    state.history.insert(path.clone(), znode);
+                    state.by_zxid.insert(entry.zxid, path.clone());
+                    self.contends(&mut state, path);
                 }
             }
             Logged::Deleted(path) => {
                 self.nodes().remove(path);
+                state.count_deleted(path);
+                if let Some(znode) = state.history.get_mut(path) {
+                    znode.deleted = Some(Instant::now());
+                }
                 if let Some(gone) = state.deleted.get_mut(path) {
                     gone.get_or_insert_with(Instant::now);
+                } else if path.contains("/done/") {
+                    self.cleaned_up(&mut state, path, entry.session);
                 }
             }
-            Logged::Changed(path, data) => {
-                let token = std::str::from_utf8(data).ok().and_then(|text| text.parse().ok());
-                let Some(token) = token.filter(|_| path.ends_with("-data")) else { return };
-                let last = state.written.insert(path.clone(), token).unwrap_or(0);
-                if token < last {
-                    state.counts.stale += 1;
-                    state.fails(format!("stale: {path} was written by {token:#x} after {last:#x}"));
-                }
+            Logged::Changed(path, _) if path.ends_with("-data") => {
+                self.written(&mut state, path, entry);
             }
+            Logged::Changed(path, _) if path.ends_with("/count") => state.counted(path, entry),
+            Logged::Changed(..) => {}
             Logged::SessionEnded(session) if !state.ended.contains(session) => {
                 let ours = |hold: &&Hold| {
-                    let owner =
-                        |node| state.owners.get(node).map(|(owner, _)| owner) == Some(session);
-                    hold.nodes.iter().any(owner) && state.believes(hold)
+                    let is_its =
+                        |node| state.history.get(node).is_some_and(|znode| znode.owner == *session);
+                    hold.nodes.iter().any(is_its) && state.believes(hold)
                 };
                 let stale = state.holds.values().filter(ours).map(|hold| hold.name.clone());
                 for name in stale.collect::<Vec<_>>() {

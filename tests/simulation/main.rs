@@ -2,7 +2,11 @@
 //!
 //! `make simulate` runs it; see `docs/internals/simulation.md`.
 
+mod answers;
+mod failed;
+mod jobs;
 mod judge;
+mod observed;
 mod plan;
 mod recipes;
 mod simulated_task;
@@ -24,11 +28,8 @@ use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 
 use self::judge::{Counts, Judge};
 use self::plan::Plan;
-use self::simulated_task::{Run, path};
+use self::simulated_task::{BODY_PANIC, Run, is_of_body, path};
 use self::work::Running;
-
-/// Seeds that failed, before what they found was mended: each run begins with them.
-const FAILED: [u64; 5] = [2175, 1871, 4895, 1632, 1051];
 
 /// How long everyone may take to be served once nothing is wrong any more.
 const SERVED: Duration = Duration::from_secs(600);
@@ -70,6 +71,7 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
     let mut builder = Ensemble::builder(plan.seed)
         .servers(plan.servers)
         .sync_limit(plan.sync_limit)
+        .apply_lag(Duration::from_millis(plan.apply_lag))
         .container_check_interval(Duration::from_millis(plan.reap_every));
     if !plan.ordered {
         builder = builder.unordered();
@@ -78,9 +80,9 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
     if record {
         ensemble.record();
     }
-    let judge = Judge::of(&ensemble);
+    let judge = Judge::of(&ensemble, plan.kept);
     let logged = judge.clone();
-    ensemble.observe(move |entry| logged.logged(entry));
+    ensemble.observe_entries(move |entry| logged.logged(entry));
     let (plan, stop) = (Arc::new(plan), Arc::new(AtomicBool::new(false)));
     let run = Run { ensemble: ensemble.clone(), judge: judge.clone(), plan, stop };
     let began = tokio::time::Instant::now();
@@ -90,7 +92,8 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
         judge.fail(|counts| &mut counts.hung, "panic: the operator's".to_owned());
     }
     let (counts, mut failures) = judge.verdict();
-    let (panics, spins) = (ensemble.panics(), ensemble.spins());
+    let (mut panics, spins) = (ensemble.panics(), ensemble.spins());
+    panics.retain(|panic| panic != BODY_PANIC);
     failures.extend(panics.iter().map(|panic| format!("panic: {panic}")));
     failures.extend((spins > 0).then(|| "spin: a task did not come to rest".to_owned()));
     Outcome {
@@ -148,6 +151,7 @@ async fn operate(run: Run) {
         );
         return;
     }
+    judge.looks_at_records(run.plan.processes.iter().map(|member| member.tasks.len()).sum());
     // Clean-up that has been put off comes to its end.
     sleep(Duration::from_secs(150)).await;
     let left = contenders();
@@ -195,13 +199,14 @@ fn shrunk(plan: &Plan, kind: &str) -> Plan {
 }
 
 fn report(plan: &Plan, outcome: &Outcome, shrink: bool) {
-    println!("seed {} fails: {}", plan.seed, outcome.failures.join("; "));
+    let (first, more) = outcome.failures.split_at(outcome.failures.len().min(3));
+    println!("seed {} fails: {}; and {} more", plan.seed, first.join("; "), more.len());
     if !shrink {
         return;
     }
     let smallest = shrunk(plan, outcome.kind());
     let again = run(&smallest, true);
-    println!("the smallest run that fails so: {smallest:?}");
+    println!("the smallest run that fails so: {smallest}");
     // What led to it, without the session's signs of life.
     let lines: Vec<_> = again
         .trace
@@ -214,7 +219,7 @@ fn report(plan: &Plan, outcome: &Outcome, shrink: bool) {
     lines[at.saturating_sub(80)..(at + 10).min(lines.len())]
         .iter()
         .for_each(|line| println!("{line}"));
-    println!("seed {}: {}", plan.seed, again.failures.join("; "));
+    again.failures.iter().take(3).for_each(|failure| println!("seed {}: {failure}", plan.seed));
 }
 
 /// The options, as `NAME=VALUE`.
@@ -243,7 +248,18 @@ impl Options {
     }
 }
 
+/// Prints no panic of a body, which is a part of the work.
+fn hush_bodies() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !is_of_body(panic.payload()) {
+            usual(panic);
+        }
+    }));
+}
+
 fn main() -> ExitCode {
+    hush_bodies();
     match simulate() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -285,6 +301,7 @@ fn simulate() -> Result<bool, String> {
     #[allow(clippy::disallowed_methods)] // how long the search takes
     let began = Instant::now();
     let next = AtomicU64::new(0);
+    let failed_before = failed::failed();
     let all = Mutex::new((Outcome::default(), 0_u64));
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -295,8 +312,10 @@ fn simulate() -> Result<bool, String> {
                     if number >= seeds {
                         return;
                     }
-                    let known = usize::try_from(number).ok().and_then(|number| FAILED.get(number));
-                    let plan = plan_of(known.copied().unwrap_or(first.wrapping_add(number)));
+                    let known =
+                        usize::try_from(number).ok().and_then(|number| failed_before.get(number));
+                    let plan = known.cloned();
+                    let plan = plan.unwrap_or_else(|| plan_of(first.wrapping_add(number)));
                     let outcome = watched(&plan);
                     add(&mut all.lock().unwrap_or_else(PoisonError::into_inner), &outcome);
                     if outcome.failed() && !failed.swap(true, Ordering::Relaxed) {
@@ -313,10 +332,10 @@ fn simulate() -> Result<bool, String> {
         }
     });
     let (sum, runs) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let Counts { holds, drops, faults, double, stale, orphans, hung, leaks } = sum.counts;
+    let Counts { holds, drops, faults, double, stale, answers, orphans, hung, leaks } = sum.counts;
     println!(
         "simulation: seeds={runs} virtual={:.2}d holds={holds} faults={faults} drops={drops} double={double} stale={stale} \
-         orphans={orphans} hung={hung} leaks={leaks} panics={} spins={}",
+         answers={answers} orphans={orphans} hung={hung} leaks={leaks} panics={} spins={}",
         sum.time.as_secs_f64() / 86_400.0,
         sum.panics,
         sum.spins
@@ -355,6 +374,7 @@ fn add((sum, runs): &mut (Outcome, u64), outcome: &Outcome) {
     counts.faults += more.faults;
     counts.double += more.double;
     counts.stale += more.stale;
+    counts.answers += more.answers;
     counts.orphans += more.orphans;
     counts.hung += more.hung;
     counts.leaks += more.leaks;

@@ -1,6 +1,7 @@
 //! What a run does: who works, with what, and what goes wrong when. All of it follows from the seed, and each part can be
 //! left out, so that a run that failed can be made smaller.
 
+use std::fmt;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -23,6 +24,10 @@ pub(crate) struct Plan {
     pub(crate) reap_every: u64,
     /// Whether mutexes keep their nodes for a while.
     pub(crate) retains: bool,
+    /// How long after a commit a server may apply it, in milliseconds.
+    pub(crate) apply_lag: u64,
+    /// How many records of jobs that run once are kept.
+    pub(crate) kept: usize,
     /// The longest pause between two rounds, and the longest hold.
     pub(crate) pause: u64,
     pub(crate) hold: u64,
@@ -188,6 +193,10 @@ impl Plan {
         // Real servers do so once a minute. A path that is made again begins its numbers anew.
         let reap_every = [60_000, 1_000, 30][rng.usize(..3)];
         let retains = rng.bool();
+        // What came later draws from a stream of its own, so that the rest of a seed's plan stays as it was.
+        let mut later = Rng::with_seed(seed ^ 0x6a75_6467_6573);
+        let kept = [1_000, 40, 11, 3][later.usize(..4)];
+        let apply_lag = [1, 1, 10, 60][later.usize(..4)];
         Self {
             seed,
             servers,
@@ -199,6 +208,8 @@ impl Plan {
             length,
             reap_every,
             retains,
+            apply_lag,
+            kept,
             pause,
             hold,
         }
@@ -227,5 +238,33 @@ impl Plan {
         plan.faults.retain(|fault| u128::from(fault.at) < plan.length.as_millis());
         smaller.push(plan);
         smaller
+    }
+}
+
+/// As the file of plans that failed has it.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, servers, sync_limit, ordered, length, reap_every, retains, .. } = self;
+        let Self { apply_lag, kept, pause, hold, .. } = self;
+        let mut paths = self.paths.iter().map(|path| format!("Recipe::{path:?}"));
+        let mut processes = self.processes.iter().map(|member| {
+            let Member { session, clock, suspended, tasks } = member;
+            format!("member({session}, {clock}, {suspended}, &{tasks:?})")
+        });
+        let mut faults = self.faults.iter().map(|fault| {
+            let Fault { at, lasts, what } = fault;
+            format!("fault({at}, {lasts}, What::{what:?})")
+        });
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
+        write!(
+            f,
+            "Plan {{ seed: {seed}, servers: {servers}, sync_limit: {sync_limit}, ordered: {ordered}, paths: vec![{}], \
+             processes: vec![{}], faults: vec![{}], length: Duration::from_millis({}), reap_every: {reap_every}, \
+             retains: {retains}, apply_lag: {apply_lag}, kept: {kept}, pause: {pause}, hold: {hold} }}",
+            list(&mut paths),
+            list(&mut processes),
+            list(&mut faults),
+            length.as_millis(),
+        )
     }
 }

@@ -1,10 +1,11 @@
 //! Every recipe, and its options.
 
+use std::panic::panic_any;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::interop::{ContenderFilter, Owner, Revoker, SharedCount};
 use zookeeper_recipes::leader::LeaderObserver;
 use zookeeper_recipes::{
@@ -12,9 +13,11 @@ use zookeeper_recipes::{
     InterProcessSemaphoreV2, OnceOutcome,
 };
 
+use crate::answers::acquired;
+use crate::jobs::{LATE, Said};
 use crate::judge::Access;
 use crate::plan::Recipe;
-use crate::simulated_task::{Begun, Failed, Polled, SimulatedTask};
+use crate::simulated_task::{BODY_PANIC, Begun, Failed, Polled, SimulatedTask};
 use crate::strangers::{curator_node, kazoo_node};
 
 impl SimulatedTask {
@@ -46,7 +49,7 @@ impl SimulatedTask {
         }
     }
 
-    fn process_name(&self) -> String {
+    pub(crate) fn process_name(&self) -> String {
         self.name.split(" task").next().unwrap_or_default().to_owned()
     }
 
@@ -59,7 +62,8 @@ impl SimulatedTask {
             mutex = mutex.with_retention(self.below(3_000));
         }
         if self.rng.u8(..8) == 0 {
-            mutex = mutex.with_node_per_hold();
+            // Such a node cannot be kept.
+            mutex = mutex.with_retention(Duration::ZERO).with_node_per_hold();
         }
         self.identity = Some(name);
         while !self.run.is_over() {
@@ -74,13 +78,15 @@ impl SimulatedTask {
                         body.fenced(&hold).await;
                         if body.rng.bool() { Ok(()) } else { Err(Failed::Body) }
                     });
-                    self.awaited(run).await;
+                    self.acquires(run).await;
                 }
                 _ => {
-                    if let Some(Ok(guard)) = self.awaited(mutex.acquire()).await {
+                    if let Some(guard) = self.acquires(mutex.acquire()).await {
                         self.fenced(&guard).await;
                         if self.rng.bool() {
-                            let _ = self.awaited(guard.release()).await;
+                            let view = guard.view();
+                            self.releases(vec![guard.node().to_owned()], guard.release()).await;
+                            self.writes_too_late(&view).await;
                         }
                     }
                 }
@@ -95,6 +101,7 @@ impl SimulatedTask {
         while !self.run.is_over() {
             self.pause().await;
             let job = named.once(&base, format!("{key}")).expect("a path");
+            let job = job.with_kept_keys(self.run.plan.kept);
             let record = format!("{base}/done/{key}");
             self.path = format!("{base}/runs/{key}");
             let (mut body, done) = (self.asks(), record.clone());
@@ -103,12 +110,16 @@ impl SimulatedTask {
                 did.inspect(|()| body.run.judge.did(&done))
             };
             let once = if self.rng.bool() {
-                self.awaited(job.run(body)).await
+                self.acquires(job.run(body)).await
             } else {
-                self.awaited(job.try_run(body)).await
+                self.tries(None, Access::Alone, job.try_run(body)).await
             };
-            if let Some(Ok(once)) = once {
-                self.run.judge.once(&record, &self.name, matches!(once, OnceOutcome::Ran(())));
+            if let Some(once) = once {
+                let said = match &once {
+                    OnceOutcome::Ran(()) => Said::Ran,
+                    OnceOutcome::AlreadyDone { by, .. } => Said::DoneBy(by),
+                };
+                self.run.judge.once(&record, &self.name, said);
                 key += 1;
             }
         }
@@ -117,12 +128,10 @@ impl SimulatedTask {
     /// A hold within a hold of the same owner: one hold in all.
     async fn re_enters(&mut self, mutex: &InterProcessMutex) {
         let owner = Owner::new();
-        let Some(Ok(outer)) = self.awaited(owner.scope(mutex.acquire())).await else { return };
-        let asked = self.asked;
-        let inner = self.awaited(owner.scope(mutex.try_acquire())).await;
-        self.asked = asked;
-        if let Some(Err(error)) = &inner
-            && error.is_busy()
+        let Some(outer) = self.acquires(owner.scope(mutex.acquire())).await else { return };
+        let again = async { acquired(owner.scope(mutex.try_acquire()).await) };
+        let inner = self.ends(again).await;
+        if let Some(None) = inner
             && outer.is_held()
         {
             let failure = format!("hung: {} cannot re-enter {}", self.name, self.path);
@@ -134,23 +143,24 @@ impl SimulatedTask {
 
     /// Asks the first contender to let go.
     async fn asks_for_it(&mut self, mutex: &InterProcessMutex) {
-        if let Some(Ok(participants)) = self.awaited(mutex.participants()).await
+        if let Some(participants) = self.changes(mutex.participants()).await
             && let Some(first) = participants.first()
         {
             let revoker = Revoker::new(&self.curator);
-            let _ = self.awaited(revoker.attempt_revoke(&first.node)).await;
+            self.changes(revoker.attempt_revoke(&first.node)).await;
         }
     }
 
     /// A hold with fenced writes.
     async fn fenced(&mut self, hold: &Hold) {
         let data = format!("/data{}-data", self.path.replace('/', "-"));
-        let text = hold.fencing_token().value().to_string();
         let begun = [self.begin_by(vec![hold.view()], Access::Alone)];
+        let text = format!("{} {}", hold.fencing_token().value(), begun[0].number);
         for _ in 0..self.rng.u8(..3) {
             let written = hold.fenced().set(&data, text.as_bytes()).await;
-            if written.is_err() {
-                let _ = hold.fenced().create(&data, text.as_bytes()).await;
+            if self.written(written).is_none() {
+                let created = hold.fenced().create(&data, text.as_bytes()).await;
+                self.written(created);
             }
             self.run.judge.look(begun[0].number);
         }
@@ -166,6 +176,14 @@ impl SimulatedTask {
             // Under way while the lock is released.
             let (fenced, polls) = (hold.fenced(), self.rng.usize(1..4));
             let _ = Polled { future: pin!(fenced.set(&data, text.as_bytes())), polls }.await;
+        }
+    }
+
+    /// A hold that was released writes no more, though the next one may have the same node.
+    async fn writes_too_late(&mut self, hold: &Hold) {
+        let data = format!("/data{}-data", self.path.replace('/', "-"));
+        if self.later.bool() {
+            let _ = hold.fenced().set(&data, LATE).await;
         }
     }
 
@@ -188,11 +206,11 @@ impl SimulatedTask {
     async fn writes(&mut self, lock: &InterProcessReadWriteLock) {
         let limit = self.below(2_000);
         let asked = match self.rng.u8(..4) {
-            0 => self.awaited(lock.try_write()).await,
-            1 => self.awaited(lock.write_timeout(limit)).await,
-            _ => self.awaited(lock.write()).await,
+            0 => self.tries(None, Access::Alone, lock.try_write()).await,
+            1 => self.tries(Some(limit), Access::Alone, lock.write_timeout(limit)).await,
+            _ => self.acquires(lock.write()).await,
         };
-        if let Some(Ok(guard)) = asked {
+        if let Some(guard) = asked {
             self.held(guard.into(), Access::Alone).await;
         }
     }
@@ -200,17 +218,17 @@ impl SimulatedTask {
     async fn reads(&mut self, lock: &InterProcessReadWriteLock) {
         let limit = self.below(2_000);
         let asked = match self.rng.u8(..4) {
-            0 => self.awaited(lock.try_read()).await,
-            1 => self.awaited(lock.read_timeout(limit)).await,
-            _ => self.awaited(lock.read()).await,
+            0 => self.tries(None, Access::Shared, lock.try_read()).await,
+            1 => self.tries(Some(limit), Access::Shared, lock.read_timeout(limit)).await,
+            _ => self.acquires(lock.read()).await,
         };
-        if let Some(Ok(guard)) = asked {
+        if let Some(guard) = asked {
             self.held(guard, Access::Shared).await;
         }
     }
 
     async fn downgraded(&mut self, lock: &InterProcessReadWriteLock) {
-        let Some(Ok(write)) = self.awaited(lock.write()).await else { return };
+        let Some(write) = self.acquires(lock.write()).await else { return };
         let written = self.below(self.run.plan.hold);
         sleep(written).await;
         if self.rng.u8(..16) == 0 {
@@ -219,7 +237,7 @@ impl SimulatedTask {
             self.run.judge.operator_deletes(write.node());
             let _ = admin.delete(write.node(), None).await;
         }
-        let Some(Ok(read)) = self.awaited(write.downgrade()).await else { return };
+        let Some(read) = self.ends(write.downgrade()).await else { return };
         self.held(read, Access::Shared).await;
     }
 
@@ -232,12 +250,17 @@ impl SimulatedTask {
                 continue;
             }
             let (count, patience) = (self.rng.usize(1..=limit), self.below(2_000));
+            // As many of others keep it out.
+            let others = Access::UpTo(limit + 1 - count);
             let asked = match self.rng.u8(..4) {
-                0 => self.awaited(lock.try_acquire_many(count)).await,
-                1 => self.awaited(lock.acquire_many_timeout(count, patience)).await,
-                _ => self.awaited(lock.acquire_many(count)).await,
+                0 => self.tries(None, others, lock.try_acquire_many(count)).await,
+                1 => {
+                    let many = lock.acquire_many_timeout(count, patience);
+                    self.tries(Some(patience), others, many).await
+                }
+                _ => self.acquires(lock.acquire_many(count)).await,
             };
-            if let Some(Ok(leases)) = asked {
+            if let Some(leases) = asked {
                 self.held_all(leases, access).await;
             }
         }
@@ -248,18 +271,18 @@ impl SimulatedTask {
             self.pause().await;
             let limit = self.below(2_000);
             let asked = match self.rng.u8(..4) {
-                0 => self.awaited(lock.try_acquire()).await,
-                1 => self.awaited(lock.acquire_timeout(limit)).await,
+                0 => self.tries(None, Access::Alone, lock.try_acquire()).await,
+                1 => self.tries(Some(limit), Access::Alone, lock.acquire_timeout(limit)).await,
                 2 => {
                     let mut body = self.asks();
                     let run =
                         lock.run(async move |holds| body.may_fail(holds, Access::Alone).await);
-                    self.awaited(run).await;
+                    self.acquires(run).await;
                     continue;
                 }
-                _ => self.awaited(lock.acquire()).await,
+                _ => self.acquires(lock.acquire()).await,
             };
-            if let Some(Ok(guards)) = asked {
+            if let Some(guards) = asked {
                 self.held_all(guards, Access::Alone).await;
             }
         }
@@ -275,43 +298,57 @@ impl SimulatedTask {
             let latch = self.curator.leader_latch(&self.path).expect("a path");
             for _ in 0..self.rng.u8(1..4) {
                 // A process that leads goes on, and looks now and then.
-                if let Some(Ok(leadership)) = self.awaited(latch.leadership()).await {
+                if let Some(leadership) = self.acquires(latch.leadership()).await {
                     self.leads_again(leadership).await;
                 }
             }
             if self.rng.bool() {
-                let _ = self.awaited(latch.close()).await;
+                self.ends(latch.close()).await;
             }
         }
     }
 
     async fn observes(&mut self, mut observer: LeaderObserver) {
+        let mut last = None;
         for _ in 0..self.rng.u8(..3) {
             let limit = self.below(10_000);
-            let _ = timeout(limit, observer.changed()).await;
+            let Ok(changed) = timeout(limit, observer.changed()).await else { continue };
+            if let Ok(Some(leader)) = changed {
+                self.run.judge.observes(&self.name, last, &leader);
+                last = leader.fencing_token.map(|token| token.value()).or(last);
+            }
         }
     }
 
     /// The same leadership is one hold, however often it is asked for; it may have begun long before.
     async fn leads_again(&mut self, leadership: Hold) {
         let nodes = vec![leadership.node().to_owned()];
+        let token = Some(leadership.fencing_token().value());
         let believes = Arc::new(move || leadership.is_held());
-        let begun = [self.begin(nodes, Access::Alone, None, believes).before()];
+        let begun = [self.begin(nodes, Access::Alone, token, believes).before()];
         self.hold(&begun).await;
         begun.into_iter().for_each(Begun::end);
     }
 
     async fn selector(&mut self) {
         let selector = self.curator.leader_selector(&self.path).expect("a path").auto_requeue();
+        let grace = Duration::from_millis(self.later.u64(..3_000));
+        let selector = if self.later.bool() { selector.with_grace(grace) } else { selector };
         // Each term has a worker of its own.
         let workers = Arc::new(Mutex::new(self.fork()));
         let terms = selector.run(async move |term: Hold| {
             let mut worker = workers.lock().unwrap_or_else(PoisonError::into_inner).fork();
             worker.under(vec![term], Access::Alone).await;
+            if worker.later.u8(..8) == 0 {
+                panic_any(BODY_PANIC);
+            }
         });
         while !self.run.is_over() {
             let limit = self.below(20_000);
-            let _ = timeout(limit, terms.next_report()).await;
+            if let Ok(None) = timeout(limit, terms.next_report()).await {
+                // It has ended, as its retries have.
+                sleep(limit).await;
+            }
             match self.rng.u8(..8) {
                 0 | 1 => drop(terms.step_down()),
                 2 => self.observes(selector.observe()).await,
@@ -321,17 +358,30 @@ impl SimulatedTask {
         let _ = terms.close().await;
     }
 
-    /// Each raises the count by one; what it comes to is at least what was confirmed.
+    /// Each raises the count by one. Its node is below the path, because a count does not begin at a node without data.
     async fn count(&mut self) {
-        let (curator, path) = (self.curator.clone(), self.path.clone());
-        let starting = async { SharedCount::start(&curator, &path, 0).await };
-        let Some(Ok(count)) = self.awaited(starting).await else {
-            return sleep(Duration::from_millis(100)).await;
-        };
+        self.path = format!("{}/count", self.path);
         while !self.run.is_over() {
-            self.pause().await;
-            let seen = count.versioned();
-            let _ = self.awaited(count.try_set(&seen, seen.value.wrapping_add(1))).await;
+            let (curator, path) = (self.curator.clone(), self.path.clone());
+            let starting = async { SharedCount::start(&curator, &path, 0).await };
+            let Some(count) = self.changes(starting).await else {
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            let followed = Instant::now();
+            for _ in 0..50 {
+                self.pause().await;
+                if self.run.is_over() {
+                    return;
+                }
+                let seen = count.versioned();
+                let value = seen.value.wrapping_add(1);
+                self.run.judge.sees(&self.name, &path, &seen, followed);
+                let set = self.changes(count.try_set(&seen, value)).await;
+                if let Some(is_set) = set {
+                    self.run.judge.set(&self.name, &path, &seen, value, is_set);
+                }
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! One task of a process: how it asks, and how it holds under the judge.
 
+use std::any::Any;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, panic_any, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +10,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use fastrand::Rng;
+use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::simulation::{Ensemble, Process};
-use zookeeper_recipes::{Curator, Error, Guard, Guards, Hold, Lock};
+use zookeeper_recipes::{Curator, Error, Guard, Guards, Hold, Lock, Released};
 
+use crate::answers::{Ask, Cause, Patience, acquired};
 use crate::judge::{self, Access, Judge};
 use crate::plan::{Plan, Recipe};
 
@@ -41,6 +45,8 @@ pub(crate) struct SimulatedTask {
     pub(crate) curator: Curator,
     pub(crate) process: Process,
     pub(crate) suspended: bool,
+    /// Whether its retries have an end.
+    pub(crate) retries: bool,
     pub(crate) recipe: Recipe,
     pub(crate) path: String,
     /// When the present hold was asked for, and by which name, if tasks take turns under one node.
@@ -49,6 +55,8 @@ pub(crate) struct SimulatedTask {
     /// Whether the future that asked was left unpolled: what it holds by then may have begun long before.
     pub(crate) kept: Arc<AtomicBool>,
     pub(crate) rng: Rng,
+    /// Draws what came later, so that the rest of a seed's work stays as it was.
+    pub(crate) later: Rng,
 }
 
 /// A hold that the judge knows. Where this is dropped, the judge goes on until the library says that the hold is over.
@@ -98,12 +106,28 @@ impl Drop for Begun {
 pub(crate) enum Failed {
     /// The body's own error.
     Body,
-    Lock,
+    Lock(Error),
 }
 
 impl From<Error> for Failed {
-    fn from(_: Error) -> Self {
-        Self::Lock
+    fn from(error: Error) -> Self {
+        Self::Lock(error)
+    }
+}
+
+/// What the body of a hold panics with.
+pub(crate) const BODY_PANIC: &str = "a body's own panic";
+
+pub(crate) fn is_of_body(panic: &(dyn Any + Send)) -> bool {
+    panic.downcast_ref::<&str>() == Some(&BODY_PANIC)
+}
+
+/// The outcome of a body, which may panic.
+async fn caught<T>(run: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    match AssertUnwindSafe(run).catch_unwind().await {
+        Ok(done) => done,
+        Err(panic) if is_of_body(&*panic) => Err(Failed::Body),
+        Err(panic) => resume_unwind(panic),
     }
 }
 
@@ -114,8 +138,8 @@ fn views(guards: &Guards) -> Vec<Hold> {
 impl SimulatedTask {
     /// For the body of what this one holds.
     pub(crate) fn fork(&mut self) -> Self {
-        let rng = self.rng.fork();
-        Self { rng, ..self.clone() }
+        let (rng, later) = (self.rng.fork(), self.later.fork());
+        Self { rng, later, ..self.clone() }
     }
 
     /// For the body of what this one is about to ask for.
@@ -129,6 +153,7 @@ impl SimulatedTask {
     }
 
     pub(crate) async fn pause(&mut self) {
+        self.run.judge.idles(&self.name);
         let pause = self.below(self.run.plan.pause);
         sleep(pause).await;
     }
@@ -144,23 +169,30 @@ impl SimulatedTask {
     pub(crate) async fn round(&mut self, lock: &dyn Lock, access: Access) {
         let limit = self.below(2_000);
         let asked = match self.rng.u8(..8) {
-            0 | 1 => self.awaited(lock.try_acquire()).await,
-            2 | 3 => self.awaited(lock.acquire_timeout(limit)).await,
+            0 | 1 => self.tries(None, access, lock.try_acquire()).await,
+            2 | 3 => self.tries(Some(limit), access, lock.acquire_timeout(limit)).await,
             4 => {
                 let mut body = self.asks();
                 let with = lock.with(async move |hold| body.under(vec![hold], access).await);
-                self.awaited(with).await;
+                self.acquires(with).await;
                 return;
             }
             5 => {
                 let mut body = self.asks();
-                let run = lock.run(async move |hold| body.may_fail(vec![hold], access).await);
-                self.awaited(run).await;
+                let panics = self.later.u8(..8) == 0;
+                let run = lock.run(async move |hold| {
+                    let done = body.may_fail(vec![hold], access).await;
+                    if panics {
+                        panic_any(BODY_PANIC);
+                    }
+                    done
+                });
+                self.acquires(caught(run)).await;
                 return;
             }
-            _ => self.awaited(lock.acquire()).await,
+            _ => self.acquires(lock.acquire()).await,
         };
-        if let Some(Ok(guard)) = asked {
+        if let Some(guard) = asked {
             self.held(guard, access).await;
         }
     }
@@ -169,12 +201,12 @@ impl SimulatedTask {
         if self.rng.u8(..4) == 0 {
             let mut body = self.fork();
             let run = guard.run(async move |hold| body.may_fail(vec![hold], access).await);
-            self.awaited(run).await;
+            self.ends(run).await;
             return;
         }
         self.under(vec![guard.view()], access).await;
         if self.rng.bool() {
-            let _ = self.awaited(guard.release()).await;
+            self.releases(vec![guard.node().to_owned()], guard.release()).await;
         }
     }
 
@@ -182,12 +214,13 @@ impl SimulatedTask {
         if self.rng.u8(..4) == 0 {
             let mut body = self.fork();
             let run = guards.run(async move |holds| body.may_fail(holds, access).await);
-            self.awaited(run).await;
+            self.ends(run).await;
             return;
         }
         self.under(views(&guards), access).await;
         if self.rng.bool() {
-            let _ = self.awaited(guards.release()).await;
+            let nodes = guards.iter().map(|guard| guard.node().to_owned()).collect();
+            self.releases(nodes, guards.release()).await;
         }
     }
 
@@ -265,9 +298,119 @@ impl SimulatedTask {
         }
     }
 
-    /// Awaits it, or drops it after some time or at some poll, or leaves it unpolled for a while.
-    pub(crate) async fn awaited<F: Future>(&mut self, future: F) -> Option<F::Output> {
+    /// Asks for a lock for as long as it takes.
+    pub(crate) async fn acquires<T, E: Cause>(
+        &mut self,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Option<T> {
+        self.calls(Patience::Forever, Access::Alone, future).await
+    }
+
+    /// Asks for a lock, and waits at most for so long.
+    pub(crate) async fn tries<T, E: Cause>(
+        &mut self,
+        limit: Option<Duration>,
+        access: Access,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Option<T> {
+        let patience = match limit {
+            None => Patience::Try,
+            Some(Duration::ZERO) => Patience::Zero,
+            Some(limit) => Patience::Within(limit),
+        };
+        let future = async { acquired(future.await) };
+        let tried = self.calls(patience, access, future).await?;
+        if tried.is_none() {
+            self.run.judge.busy(&self.name);
+            self.run.judge.idles(&self.name);
+        }
+        tried
+    }
+
+    /// Writes data.
+    pub(crate) async fn changes<T, E: Cause>(
+        &mut self,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Option<T> {
+        self.calls(Patience::Write, Access::Alone, future).await
+    }
+
+    async fn calls<T, E: Cause>(
+        &mut self,
+        patience: Patience,
+        access: Access,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Option<T> {
         self.asked = Instant::now();
+        let ask = Ask {
+            process: self.process.clone(),
+            member: self.process_name(),
+            session: self.curator.session_id().unwrap_or_default(),
+            access,
+            contended: false,
+            gives_up: self.retries,
+            suspended: self.suspended,
+            path: self.path.clone(),
+            since: self.asked,
+            patience,
+            several: matches!(self.recipe, Recipe::Multi | Recipe::Semaphore(_)),
+        };
+        self.run.judge.asks(&self.name, ask);
+        let done = self.awaited(future).await;
+        if done.is_some() && !self.kept.load(Ordering::Relaxed) {
+            self.run.judge.returns(&self.name);
+        }
+        let done = done.and_then(|done| self.judged(done));
+        if done.is_none() {
+            self.run.judge.idles(&self.name);
+        }
+        done
+    }
+
+    /// Awaits a call about what the task holds.
+    pub(crate) async fn ends<T, E: Cause>(
+        &mut self,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Option<T> {
+        let done = self.awaited(future).await?;
+        self.judged(done)
+    }
+
+    /// Releases what the task holds by these nodes.
+    pub(crate) async fn releases(
+        &mut self,
+        nodes: Vec<String>,
+        future: impl Future<Output = Result<Released, Error>>,
+    ) {
+        // A mutex may retain its node.
+        let is_kept = self.identity.is_some() && self.run.plan.retains;
+        let had_company = self.run.judge.has_company(&self.name);
+        let Some(released) = self.ends(future).await else { return };
+        let is_kept = is_kept
+            || had_company
+            || self.run.judge.has_company(&self.name)
+            || self.kept.load(Ordering::Relaxed);
+        self.run.judge.released(&self.name, &nodes, released, is_kept);
+    }
+
+    /// The value of a call. The judge looks at its error.
+    fn judged<T, E: Cause>(&self, done: Result<T, E>) -> Option<T> {
+        if let Some(error) = done.as_ref().err().and_then(Cause::error) {
+            self.run.judge.failed(&self.name, error, None);
+        }
+        done.ok()
+    }
+
+    /// The value of a write under a lock. The judge looks at its error.
+    pub(crate) fn written<T>(&self, done: Result<T, Error>) -> Option<T> {
+        if let Err(error) = &done {
+            self.run.judge.failed(&self.name, error, Some(Patience::Write));
+        }
+        done.ok()
+    }
+
+    /// Awaits it, or drops it after some time or at some poll, or leaves it unpolled for a while.
+    async fn awaited<F: Future>(&mut self, future: F) -> Option<F::Output> {
         self.kept.store(false, Ordering::Relaxed);
         let mut future = pin!(future);
         let (limit, polls) = (self.below(3_000), self.rng.usize(..6));

@@ -140,6 +140,7 @@ async fn begin(run: &Run, members: &Members, admin: &Admin, fault: &Fault) -> Op
         What::Partition(process) => Wrong::Parted(ensemble.partition(own(process)?)),
         What::Pause(process) => {
             members.running.get(process)?.process.pause();
+            judge.pauses(process, true);
             Wrong::Paused(process)
         }
         // One that is dead is started again once.
@@ -174,7 +175,10 @@ fn mend(run: &Run, members: &mut Members, wrong: Wrong) {
     match wrong {
         Wrong::Link(fault) => run.judge.struck(fault.strikes().min(1)),
         Wrong::Parted(_) => {}
-        Wrong::Paused(process) => members.running[process].process.resume(),
+        Wrong::Paused(process) => {
+            members.running[process].process.resume();
+            run.judge.pauses(process, false);
+        }
         // Another takes its place.
         Wrong::Killed(process) => {
             members.running[process] = run.start(process, members.links[process].connect_string());
@@ -190,10 +194,11 @@ fn mend(run: &Run, members: &mut Members, wrong: Wrong) {
 /// looked for its node.
 async fn copy_names(run: &Run, admin: &Admin, top: &str) {
     let mut copies = Vec::new();
-    // Strangers go by the names of their nodes, which a copy on a path that is made anew may have.
+    // Strangers go by the names of their nodes, which a copy on a path that is made anew may have. A node without a session
+    // is no contender's.
     let is_ours = |child: &String| {
         let node = run.ensemble.node(&format!("{top}/{child}"));
-        node.is_some_and(|(data, _)| data != b"stranger")
+        node.is_some_and(|(data, owner)| data != b"stranger" && owner != 0)
     };
     for child in run.ensemble.children(top).into_iter().filter(is_ours) {
         let name = child.trim_end_matches(|digit: char| digit.is_ascii_digit());

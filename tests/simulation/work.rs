@@ -9,6 +9,7 @@ use zookeeper_recipes::Curator;
 use zookeeper_recipes::interop::LossPolicy;
 use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::simulation::Process;
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, Permission};
 
 use crate::plan::Member;
 use crate::simulated_task::{Run, SimulatedTask, path};
@@ -60,17 +61,44 @@ async fn live(
     let mut tasks = Vec::new();
     for (task, place) in member.tasks.iter().enumerate() {
         let seed = run.plan.seed ^ (u64::try_from(1 + number * 64 + task).unwrap_or(0) << 32);
+        let mut later = Rng::with_seed(!seed);
+        // With a policy of its own, and ACLs that allow as much as all that the simulation needs.
+        let mut own = curator.clone();
+        let retries = later.u8(..4) == 0;
+        if retries {
+            let policies = [
+                RetryPolicy::never(),
+                RetryPolicy::one_time(Duration::from_millis(50)),
+                RetryPolicy::n_times(5, Duration::from_millis(200)),
+                RetryPolicy::until_elapsed(Duration::from_secs(3), Duration::from_millis(100)),
+            ];
+            own = own.with_retry(policies[later.usize(..4)].clone());
+        }
+        let is_other = later.u8(..8) == 0;
+        let suspended = member.suspended != is_other;
+        if is_other {
+            let policy = if suspended { LossPolicy::Suspended } else { LossPolicy::Lease };
+            own = own.with_loss_policy(policy);
+        }
+        if later.u8(..8) == 0 {
+            // They allow the same, but are not the same.
+            let acls =
+                [Permission::ALL, Permission::READ].map(|one| Acl::new(one, AuthId::anyone()));
+            own = own.with_acls(Acls::new(&acls));
+        }
         let worker = SimulatedTask {
             name: format!("process {number} task {task}"),
-            curator: curator.clone(),
+            curator: own,
             process: process.clone(),
-            suspended: member.suspended,
+            suspended,
+            retries,
             recipe: run.plan.paths[*place],
             path: path(*place),
             asked: Instant::now(),
             identity: None,
             kept: Arc::default(),
             rng: Rng::with_seed(seed),
+            later,
             run: run.clone(),
         };
         tasks.push(process.spawn(worker.work()));

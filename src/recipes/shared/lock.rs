@@ -41,9 +41,10 @@ pub trait Lock: fmt::Debug + Send + Sync + Sealed {
         self.acquire_with(Patience::TRY)
     }
 
-    /// See [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout). The time counts from this call.
+    /// See [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout).
     fn acquire_timeout(&self, limit: Duration) -> BoxFuture<'_, Result<Guard, Error>> {
-        self.acquire_with(Patience::within(limit))
+        // The time counts from the first poll, as that of an async function.
+        Box::pin(async move { self.acquire_with(Patience::within(limit)).await })
     }
 }
 
