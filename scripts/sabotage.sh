@@ -113,9 +113,6 @@ conditions() {
   drop 'answers: a token is that of the node' \
     hold.rs 's/FencingToken::new\(znode\.czxid\)/FencingToken::new(znode.czxid + 1)/'
 
-  drop 'observer: never back' \
-    ../recipes/leader/observer.rs 's/token < self\.token && self\.older < OLDER_READS/false \&\& self.older < OLDER_READS/' \
-    ../recipes/leader/observer.rs 's/client\.sync\(\)\.await\?;//'
   drop 'count: a write compares the version' \
     ../recipes/shared_count/requests.rs 's/value, Some\(expected\.version\)\)/value, None)/'
   drop 'count: an older count is not published' \
