@@ -285,8 +285,8 @@ async fn a_try_is_not_busy_by_the_node_of_a_dropped_write() {
     for age in (0..10).map(Duration::from_millis) {
         let dropped = timeout(age, lock.write()).await;
         drop(dropped);
-        let tried = lock.try_read().await.unwrap();
-        let guard = acquired(tried).unwrap_or_else(|| panic!("busy, after {age:?}"));
+        let tried = lock.try_read().await;
+        let guard = tried.unwrap_or_else(|error| panic!("after {age:?}: {error}"));
         guard.release().await.unwrap();
     }
 }

@@ -296,8 +296,8 @@ async fn a_try_is_not_busy_by_the_lease_of_a_dropped_acquire() {
     for age in (0..30).map(Duration::from_millis) {
         let dropped = timeout(age, semaphore.acquire()).await;
         drop(dropped);
-        let tried = semaphore.try_acquire().await.unwrap();
-        let guard = acquired(tried).unwrap_or_else(|| panic!("busy, after {age:?}"));
+        let tried = semaphore.try_acquire().await;
+        let guard = tried.unwrap_or_else(|error| panic!("after {age:?}: {error}"));
         guard.release().await.unwrap();
     }
 }
