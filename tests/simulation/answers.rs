@@ -10,7 +10,8 @@ use crate::judge::{Access, Judge, State, Znode};
 use crate::simulated_task::Failed;
 
 /// How long a trouble that is over, or a deletion, still explains an error.
-const AFTERMATH: Duration = Duration::from_secs(5);
+/// The pauses between attempts to open a session grow to ten seconds.
+const AFTERMATH: Duration = Duration::from_secs(12);
 
 /// How early the clock of a process ends a wait of two seconds, which is the longest.
 const DRIFT: Duration = Duration::from_millis(70);
