@@ -146,7 +146,8 @@ impl State {
                 }
                 // The connection timeout of a process.
                 Patience::Try => troubled && ask.since.elapsed() >= Duration::from_secs(60),
-                Patience::Zero => troubled,
+                // Without a session there is no connection.
+                Patience::Zero => troubled || ask.session == 0,
                 Patience::Forever | Patience::Write => false,
             },
             // A job that runs once writes its record.
