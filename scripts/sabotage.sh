@@ -75,7 +75,7 @@ conditions() {
   drop 'seat: those that wait have one after a release' \
     local_queue.rs 's/self\.open\(true, closing, out\);/let _ = closing;/'
   drop 'create: an unknown outcome is resolved' \
-    create.rs 's/let Some\(\(node, placement\)\) = creating\.resolved\(\)\.await\? else/creating.room = None;\n                let Some((node, placement)) = None else/'
+    create.rs 's/let Some\(\(node, placement\)\) = creating\.resolved\(callers\)\.await\? else/creating.room = None;\n                let Some((node, placement)) = None else/'
   drop 'create: a node that is found is adopted only from the own session' \
     create.rs 's/Ok\(node\) if node\.owner == session\.session_id\(\) =>/Ok(node) =>/'
 
@@ -100,14 +100,14 @@ conditions() {
     path_nodes.rs 's/Position::Among\(state\.strangers \+ state\.own\.len\(\)\)/Position::Among(state.own.len())/'
 
   drop 'answers: an error has a cause' \
-    ../recipes/shared/contender.rs 's/let acquired = self\.attempt\(Patience::Forever\)\.await\?;/static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);\n        if CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 10 == 0 {\n            return Err(self.never_busy());\n        }\n        $&/'
+    ../recipes/shared/contender.rs 's/let entry = self\.owner_entry\(\);/static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);\n        if matches!(patience, Patience::Forever) \&\& CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 10 == 0 {\n            return Err(Error::unavailable(\&self.recipe.path, None));\n        }\n        $&/'
   drop 'answers: busy has a cause' \
-    ../recipes/shared/contender.rs 's/let entry = self\.owner_entry\(\);/static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);\n        if matches!(patience, Patience::NoWait) && CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 10 == 0 {\n            return Ok(None);\n        }\n        $&/'
+    ../recipes/shared/contender.rs 's/let entry = self\.owner_entry\(\);/static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);\n        if matches!(patience, Patience::NoWait { .. }) \&\& CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 10 == 0 {\n            return Err(Error::busy(\&self.recipe.path));\n        }\n        $&/'
   drop 'answers: a deadline that ends behind nobody is not busy' \
-    ../recipes/shared/recipe.rs 's/Err\(_\) if is_queued\(\) => Ok\(None\),/Err(_) if is_queued() || true => Ok(None),/'
+    ../recipes/shared/recipe.rs 's/Err\(_\) if is_queued\(\) =>/Err(_) if is_queued() || true =>/'
 
   drop 'answers: a deadline is kept' \
-    ../recipes/shared/recipe.rs 's/match timeout\(limit, answer/match timeout(limit * 2, answer/'
+    ../recipes/shared/recipe.rs 's/match timeout_at\(deadline, answered\)/match timeout_at(deadline + limit, answered)/'
   drop 'answers: a confirmed release has deleted the node' \
     hold.rs 's/ReleaseStep::Passed => return/ReleaseStep::Passed | ReleaseStep::Deleting(_) => return/'
   drop 'answers: a token is that of the node' \
