@@ -75,7 +75,7 @@ conditions() {
   drop 'seat: those that wait have one after a release' \
     local_queue.rs 's/self\.open\(true, closing, out\);/let _ = closing;/'
   drop 'create: an unknown outcome is resolved' \
-    create.rs 's/let Some\(\(node, placement\)\) = creating\.resolved\(callers\)\.await\? else/creating.room = None;\n                let Some((node, placement)) = None else/'
+    create.rs 's/let Some\(\(node, placement\)\) = creating\.resolved\(callers\)\.await\? else/creating.room = None;\n                let Some((node, placement)) = None::<(OwnedNode, Placement)> else/'
   drop 'create: a node that is found is adopted only from the own session' \
     create.rs 's/Ok\(node\) if node\.owner == session\.session_id\(\) =>/Ok(node) =>/'
 
