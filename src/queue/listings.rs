@@ -34,9 +34,12 @@ impl Listings {
     /// Begins a listing that others may await. `None` if one is under way.
     pub(super) fn begin(&self) -> Option<Begun<'_>> {
         let turn = self.turn.try_lock().ok()?;
-        let mut state = self.state.lock();
+        Some(self.begun(&mut self.state.lock(), turn))
+    }
+
+    fn begun<'a>(&'a self, state: &mut State, turn: MutexGuard<'a, ()>) -> Begun<'a> {
         state.sent += 1;
-        Some(Begun { listings: self, number: state.sent, _turn: turn })
+        Begun { listings: self, number: state.sent, _turn: turn }
     }
 
     /// Returns a listing that was sent during this call, by this caller or another one.
@@ -53,8 +56,7 @@ impl Listings {
             {
                 return Ok(listed.clone());
             }
-            state.sent += 1;
-            Begun { listings: self, number: state.sent, _turn: turn }
+            self.begun(&mut state, turn)
         };
         match send().await {
             Ok(listing) => Ok(begun.answered(Some(Arc::new(listing)))),

@@ -200,10 +200,8 @@ impl PathNodes {
 
     /// Returns true if a listing shows the znode and no other contender, of this recipe or another.
     pub(super) fn is_sole(&self, znode: &Znode, listing: &Listing) -> bool {
-        let mut contenders = listing.children.iter().filter(|name| self.family.counts(name));
         self.family.other_recipe(&listing.children).is_none()
-            && contenders.next().is_some_and(|name| name == znode.name())
-            && contenders.next().is_none()
+            && self.only_contender(listing).is_some_and(|name| name == znode.name())
     }
 
     /// Returns true if a listing, which shows no other recipe, has a contender that keeps out a new one.
@@ -214,8 +212,13 @@ impl PathNodes {
 
     /// Returns true if a listing shows one contender, whose node may be kept without a hold.
     pub(super) fn may_be_kept(&self, listing: &Listing) -> bool {
+        self.only_contender(listing).is_some_and(|name| is_retainable(name))
+    }
+
+    /// Returns the contender of this recipe that a listing shows, if it shows exactly one.
+    fn only_contender<'a>(&self, listing: &'a Listing) -> Option<&'a String> {
         let mut contenders = listing.children.iter().filter(|name| self.family.counts(name));
-        contenders.next().is_some_and(|name| is_retainable(name)) && contenders.next().is_none()
+        contenders.next().filter(|_| contenders.next().is_none())
     }
 
     // --- Own znodes.

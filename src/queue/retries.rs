@@ -11,7 +11,7 @@ use crate::client::Failure;
 use crate::clock::BootInstant;
 use crate::metrics::{self, Operation};
 use crate::session::Connection;
-use crate::session::retry::{Retry, RetryLoop, RetryPolicy};
+use crate::session::retry::{Retry, RetryPolicy};
 
 /// The failures of one operation, as they count for each caller that waits.
 #[derive(Debug)]
@@ -71,16 +71,11 @@ impl Callers<'_> {
                 }
             }
             Callers::One(connection, request) => {
-                let mut retry = RetryLoop::new(&request.retry, Operation::REQUEST);
-                loop {
-                    let failure = match operation().await {
-                        Err(failure @ (Failure::Unknown(_) | Failure::NotNow(_))) => failure,
-                        settled => return Ok(settled),
-                    };
-                    if !retry.backoff(connection, &failure).await {
-                        let error = request.exhausted(failure.into_source());
-                        return Err(EntryAborted::Failed(error));
+                match connection.retried(&request.retry, operation).await {
+                    Err(Failure::Unknown(cause) | Failure::NotNow(cause)) => {
+                        Err(EntryAborted::Failed(request.exhausted(Some(cause))))
                     }
+                    settled => Ok(settled),
                 }
             }
         }

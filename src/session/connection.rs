@@ -119,7 +119,7 @@ impl Connection {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        self.spawner.spawn(&self.tasks, task)
+        self.spawn_by(&self.spawner, task)
     }
 
     /// As [`spawn`](Self::spawn), on the spawner's runtime.

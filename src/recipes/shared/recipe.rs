@@ -123,9 +123,17 @@ impl Recipe {
         is_queued: impl Fn() -> bool + Send,
         answer: impl Future<Output = Result<T, Error>> + Send,
     ) -> Result<T, Error> {
+        let connection = self.curator.connection();
+        let (deadline, limit) = match patience {
+            Patience::Forever => return answer.await,
+            Patience::Until { deadline, limit } => (deadline, limit),
+            Patience::NoWait { .. } => {
+                let limit = connection.settings.connection_timeout;
+                (Instant::now() + limit, limit)
+            }
+        };
         // Dropped after `is_queued` is called, because dropping it may reset what that reads.
         let mut answer = pin!(answer);
-        let connection = self.curator.connection();
         let mut state = connection.state();
         let disconnected = async {
             match patience {
@@ -134,14 +142,6 @@ impl Recipe {
                     drop(state.wait_for(|state| !state.is_connected()).await)
                 }
                 _ => std::future::pending().await,
-            }
-        };
-        let (deadline, limit) = match patience {
-            Patience::Forever => return answer.await,
-            Patience::Until { deadline, limit } => (deadline, limit),
-            Patience::NoWait { .. } => {
-                let limit = connection.settings.connection_timeout;
-                (Instant::now() + limit, limit)
             }
         };
         let answered = async {
