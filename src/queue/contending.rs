@@ -8,13 +8,14 @@ use tokio::time::timeout;
 
 use super::create::check_sequence;
 use super::driver::QueueDriver;
-use super::entry::list;
 use super::hold::{Answer, OwnedHold};
+use super::leaving::list_for_try;
 use super::local_queue::Ticket;
+use super::path_nodes::PathNodes;
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request};
-use super::retries::Callers;
 use super::rules::gap::Creates;
+use crate::client::Listing;
 use crate::clock::BootInstant;
 use crate::error::{Error, Released};
 use crate::metrics::Acquiring;
@@ -198,28 +199,20 @@ async fn check(queue: &QueueDriver, request: &Request) -> Result<(), EntryAborte
             }
             aborted => aborted,
         })?;
-    // A node of ours that is being deleted keeps nobody out: the create is sent behind its delete.
-    let is_leaving = queue.is_leaving();
-    let callers = Callers::One(&nodes.connection, request);
-    // A lagging server may still list a node whose deletion another server has already confirmed.
+    let is_kept_out = |path_nodes: &PathNodes, listing: &Listing| {
+        if let Some(child) = path_nodes.family.other_recipe(&listing.children) {
+            return Err(EntryAborted::Failed(request.mixed(child)));
+        }
+        // A contender that only keeps its node gives it up when it sees ours.
+        let is_busy = path_nodes.is_busy(listing, request.is_shared());
+        Ok(no_wait && is_busy && !path_nodes.may_be_kept(listing))
+    };
     let listing = tokio::select! {
         biased;
         () = nodes.session.ended().cancelled() => return Err(EntryAborted::Retry(None)),
-        listing = list(&nodes, request, callers, true) => listing?,
+        listing = list_for_try(&nodes, request, is_kept_out) => listing?,
     };
     let Some(listing) = listing else { return Ok(()) };
-    let path_nodes = nodes.at(&request.path, &request.family);
-    if let Some(child) = path_nodes.family.other_recipe(&listing.children) {
-        return Err(EntryAborted::Failed(request.mixed(child)));
-    }
-    // A contender that only keeps its node gives it up when it sees ours.
-    if path_nodes.is_busy(&listing, request.is_shared())
-        && no_wait
-        && !is_leaving
-        && !path_nodes.may_be_kept(&listing)
-    {
-        return Err(EntryAborted::Failed(Error::busy(&request.path)));
-    }
     let creates = Creates::of(listing.cversion, listing.num_children);
     check_sequence(request, creates.number().into())
 }

@@ -422,11 +422,13 @@ impl Drop for Creating {
         let parent = self.request.path.clone();
         let search = CleanupTask::Search { parent, prefix: self.prefix.clone() };
         let nodes = self.nodes.clone();
+        let leaving = self.path_nodes.count_leaving();
         let searching = async move {
             let session = &nodes.session;
             let first = run_once(session, &search);
             clean_up(&nodes.connection, session.clone(), search.clone(), first, |_| {}).await;
             drop(room);
+            drop(leaving);
         };
         self.nodes.connection.spawn(searching.in_current_span());
     }

@@ -484,12 +484,6 @@ impl QueueDriver {
         self.inner.lock().queue.is_kept()
     }
 
-    /// Returns true if the nodes that are left are only those of callers that are gone.
-    pub(super) fn is_leaving(&self) -> bool {
-        let inner = self.inner.lock();
-        !self.nodes.is_empty() && !inner.queue.has_waiters() && !inner.queue.is_busy()
-    }
-
     /// The number of waiters, without the one that the node stands for.
     pub(super) fn queued(&self) -> usize {
         self.inner.lock().queue.queued()
@@ -658,7 +652,7 @@ impl QueueDriver {
     }
 
     /// Resolves when no caller is left or the connection is closing.
-    async fn stopped(&self) -> EntryAborted {
+    pub(super) async fn stopped(&self) -> EntryAborted {
         loop {
             let abandoned = self.abandoned.notified();
             let mut abandoned = std::pin::pin!(abandoned);

@@ -11,6 +11,7 @@ mod create;
 mod driver;
 mod entry;
 mod hold;
+mod leaving;
 mod listings;
 mod local_queue;
 mod node;

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::Instrument;
 
+use super::leaving::Leaving;
 use super::path_nodes::PathNodes;
 use super::session_nodes::SessionNodes;
 use crate::client::{ChildrenWatch, ClientError, Failure, LinkWatch};
@@ -159,6 +160,7 @@ impl OwnedNode {
         #[cfg(all(test, feature = "simulation"))]
         super::tests::delete_sent();
         Some(PendingDelete {
+            leaving: self.path_nodes.count_leaving(),
             sent: Box::pin(delete(&self.nodes.session, &self.znode.path)),
             znode: self.znode.clone(),
             nodes: self.nodes.clone(),
@@ -196,6 +198,7 @@ pub(super) struct PendingDelete {
     znode: Arc<Znode>,
     nodes: Arc<SessionNodes>,
     room: Room,
+    leaving: Leaving,
     /// A watch on the children, which the delete fires. Dropping the watch earlier would send a request.
     children: Option<Arc<Mutex<ChildrenWatch>>>,
 }
@@ -215,7 +218,7 @@ impl PendingDelete {
     }
 
     async fn confirmed(self, tx: oneshot::Sender<DeleteOutcome>) {
-        let Self { sent, znode, nodes, room, children } = self;
+        let Self { sent, znode, nodes, room, leaving, children } = self;
         let tx = Mutex::new(Some(tx));
         let report = |outcome| {
             if let Some(tx) = tx.lock().take() {
@@ -240,6 +243,7 @@ impl PendingDelete {
             }
         };
         drop(room);
+        drop(leaving);
         drop(children);
         report(DeleteOutcome::Confirmed(outcome));
     }

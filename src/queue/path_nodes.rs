@@ -12,6 +12,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 use super::driver::QueueDriver;
 use super::hold::{End, HoldState};
+use super::leaving::LeavingNodes;
 use super::listings::Listings;
 use super::node::Znode;
 use super::request::Requester;
@@ -63,6 +64,7 @@ pub(super) struct PathNodes {
     warned: AtomicBool,
     state: Mutex<State>,
     pub(super) listings: Listings,
+    pub(super) leaving: LeavingNodes,
 }
 
 #[derive(Debug)]
@@ -101,6 +103,7 @@ impl PathNodes {
             warned: AtomicBool::new(false),
             state: Mutex::new(state),
             listings: Listings::default(),
+            leaving: LeavingNodes::new(),
         }
     }
 

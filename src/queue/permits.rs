@@ -22,8 +22,9 @@ use super::create::{Placement, create_node};
 use super::driver::QueueDriver;
 use super::entry::{list, prove_session};
 use super::hold::OwnedHold;
+use super::leaving::list_for_try;
 use super::node::OwnedNode;
-use super::path_nodes::Position;
+use super::path_nodes::{PathNodes, Position};
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, Requester, closed_error};
 use super::retries::Callers;
@@ -206,6 +207,9 @@ impl PermitTask {
 
     /// Makes one attempt in one session, under the mutex. Leaves nothing behind unless it succeeds.
     async fn attempt(&self, limit: &mut Limit) -> Result<Vec<OwnedHold>, EntryAborted> {
+        if self.request.waiter.no_wait {
+            self.check(limit.now()).await?;
+        }
         let mut waiting =
             self.mutex.join(self.mutex_request.clone(), &self.behind, BootInstant::now());
         let mutex = match waiting.answer().await {
@@ -235,6 +239,19 @@ impl PermitTask {
         let all_last = holds.iter().all(|hold| hold.state().end().is_none());
         let closing = self.current_nodes.connection.closing().is_cancelled();
         if all_last && !closing { Ok(holds) } else { Err(EntryAborted::Retry(None)) }
+    }
+
+    /// Fails if fewer permits are free than the caller wants, so that a failing try creates no node.
+    async fn check(&self, limit: usize) -> Result<(), EntryAborted> {
+        let nodes = self.current_nodes.wait().await;
+        let nodes = nodes.map_err(|none| self.request.no_session(none))?;
+        let is_full =
+            |_: &PathNodes, listing: &Listing| Ok(listing.children.len() + self.count > limit);
+        tokio::select! {
+            biased;
+            () = nodes.session.ended().cancelled() => Err(EntryAborted::Retry(None)),
+            listing = list_for_try(&nodes, &self.request, is_full) => listing.map(|_| ()),
+        }
     }
 }
 

@@ -40,18 +40,23 @@ async fn a_stranger_has_its_turn_among_tasks_that_pass_a_node_on() {
             let waits = two.begin_acquire();
             // Both tasks of the session are listed under its node.
             eventually("it waits", async || one.participants().await.len() == 2).await;
+            one.release().await;
+            // The node passes on once a listing showed that it is the only one. So the next task joins before the stranger.
+            acquired(waits).await.expect("acquired");
+            let waits = one.begin_acquire();
+            eventually("it waits", async || two.participants().await.len() == 2).await;
             let strangers = stranger.begin_acquire_for(2 * AT_ONCE);
             mixed_path.queues_behind(1).await;
-            one.release().await;
+            two.release().await;
             acquired(waits).await.expect("acquired");
             assert_eq!(mixed_path.nodes().await[0], node[0], "it is passed on");
-            let again = one.begin_acquire();
-            two.release().await;
+            let again = two.begin_acquire();
+            one.release().await;
             acquired(strangers).await.expect("at once");
             assert!(!again.is_there(), "it got in before {}", stranger.name);
             stranger.release().await;
             acquired(again).await.expect("acquired");
-            one.release().await;
+            two.release().await;
             mixed_path.nodes_are(0).await;
         }
     })

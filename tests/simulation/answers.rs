@@ -34,8 +34,6 @@ pub(crate) struct Ask {
     /// Whether it is for several locks one after the other, as a semaphore's mutex and its leases.
     pub(crate) several: bool,
     pub(crate) access: Access,
-    /// Whether the node of a call that was dropped keeps others of the process out for some trips.
-    pub(crate) lingers: bool,
     /// Whether its retry policy has an end.
     pub(crate) gives_up: bool,
     /// Whether a broken connection ends its hold.
@@ -178,13 +176,10 @@ impl Judge {
             |ask: &Ask| path.strip_prefix(&ask.path).is_some_and(|rest| rest.starts_with('/'));
         let mut contended = Vec::new();
         for (task, ask) in asks.iter().filter(|(_, ask)| !ask.contended && is_at(ask)) {
-            // A task that leaves in the instant of the try may not have sent its delete yet. A semaphore looks for the lease
-            // of a call that was dropped, which takes three trips. A half of a read-write lock counts the node of the other
-            // until its delete is sent, which waits for the answer to its create.
+            // A task that leaves in the instant of the try may not have sent its delete yet.
             let place = (ask.member.clone(), ask.path.clone());
-            let leaves = if ask.lingers { NEWS } else { Duration::ZERO };
             let left = state.idle_since.get(&place);
-            let is_leaving = left.is_some_and(|left| *left + leaves >= ask.since);
+            let is_leaving = left.is_some_and(|left| *left >= ask.since);
             let has_company = is_leaving
                 || asks.iter().any(|(other, of)| {
                     other != task && of.member == ask.member && of.path == ask.path

@@ -354,7 +354,6 @@ impl SimulatedTask {
             since: self.asked,
             patience,
             several: matches!(self.recipe, Recipe::Multi | Recipe::Semaphore(_)),
-            lingers: matches!(self.recipe, Recipe::ReadWrite | Recipe::Semaphore(_)),
         };
         self.run.judge.asks(&self.name, ask);
         let done = self.awaited(future).await;

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::client::{Failed, Failure};
 use crate::error::{Error, ErrorKind};
 use crate::metrics::LockLabels;
 use crate::queue::rules::admission::Family;
@@ -15,9 +14,7 @@ use crate::recipes::shared::guards::Guards;
 use crate::recipes::shared::hold::Guard;
 use crate::recipes::shared::participants::Participant;
 use crate::recipes::shared::recipe::{Patience, Recipe};
-use crate::session::Session;
 use crate::session::lease::LossPolicy;
-use crate::session::retry::{Idempotent, with_retry};
 
 /// The permits of one path, and how many there are.
 #[derive(Debug)]
@@ -93,10 +90,7 @@ impl Permits {
         let mut mutex = self.mutex.clone();
         let mut permit = self.permit.clone();
         if matches!(patience, Patience::NoWait { .. }) {
-            if self.is_full(count).await? {
-                return Err(Error::busy(&self.recipe.path));
-            }
-            // Without `check_first`: the permits were just counted, and a waiter for the mutex has nodes among them.
+            // The permits are counted first, and a waiter for the mutex has nodes among them: so it needs no listing.
             Arc::make_mut(&mut mutex).waiter_mut().no_wait = true;
             Arc::make_mut(&mut permit).waiter_mut().no_wait = true;
         }
@@ -133,27 +127,6 @@ impl Permits {
                 tracing::warn!(%path, child, "a contender of another recipe, which a semaphore does not keep out");
             }
         });
-    }
-
-    /// Returns true if fewer than `count` permits are free, so that a failing attempt creates no node.
-    async fn is_full(&self, count: usize) -> Result<bool, Error> {
-        let Recipe { curator, path: leases, retry, .. } = &self.leases;
-        let list = |session: Arc<Session>, _| async move {
-            let caught_up = async {
-                let borrowed = session.borrow_client()?;
-                // A lagging server would count permits whose release another server has confirmed.
-                session
-                    .read_after_sync(&borrowed.client, |client| client.list(leases.as_str()))
-                    .await
-            };
-            match caught_up.await {
-                Ok(listing) => Ok(listing.children.len()),
-                Err(Failure::NoNode) => Ok(0),
-                Err(failure) => Err(Failed::at(leases, "list", failure)),
-            }
-        };
-        let there = with_retry(curator.connection(), leases, retry, Idempotent::Yes, list).await?;
-        Ok(there + count > self.limit.now())
     }
 
     /// The holders of permits, then the waiters.

@@ -277,7 +277,6 @@ async fn what_an_owner_down_grades_is_the_owners() {
 
 /// The node of a `write` that was dropped is being created, or deleted, while the try lists.
 #[tokio::test(start_paused = true)]
-#[ignore = "a contender of a read-write lock has a local queue of its own, so a try does not know that the node leaves"]
 async fn a_try_is_not_busy_by_the_node_of_a_dropped_write() {
     let (testbed, curator) = Testbed::with_curator().await;
     let lock = testbed.read_write(&curator);

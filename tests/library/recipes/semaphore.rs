@@ -288,7 +288,6 @@ mod real {
 
 /// The lease of an `acquire` that was dropped is being created, or deleted, while the try lists.
 #[tokio::test(start_paused = true)]
-#[ignore = "a lease of a dropped acquire is looked for in three trips, and counts until its delete is sent"]
 async fn a_try_is_not_busy_by_the_lease_of_a_dropped_acquire() {
     let (testbed, curator) = Testbed::with_curator().await;
     let semaphore = testbed.semaphore(&curator, 1);
