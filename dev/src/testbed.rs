@@ -121,7 +121,8 @@ impl Testbed {
     /// The servers of this test's world, which begins with its first testbed.
     async fn simulated(options: impl FnOnce(EnsembleBuilder) -> EnsembleBuilder) -> Self {
         let ensemble = HERE.with_borrow(Weak::upgrade).unwrap_or_else(|| {
-            let builder = Ensemble::builder(world::seed()).container_check_interval(NEVER);
+            let builder = Ensemble::builder(world::seed()).version(world::version());
+            let builder = builder.container_check_interval(NEVER);
             let ensemble = Arc::new(options(builder).start());
             HERE.set(Arc::downgrade(&ensemble));
             ensemble

@@ -17,6 +17,7 @@ use super::server::{Role, Server};
 use super::sim_client::SimClient;
 use super::state::{Settings, State, millis};
 use super::tree::Tree;
+use super::version::Version;
 use super::world::World;
 use crate::curator::Curator;
 
@@ -86,9 +87,9 @@ impl EnsembleBuilder {
         self
     }
 
-    /// Requires READ before a server reports whether a node exists, as ZooKeeper 3.9.5 does. Version 3.8 does not.
-    pub fn exists_needs_read(mut self) -> Self {
-        self.settings.exists_needs_read = true;
+    /// Sets the version of the servers; 3.8 by default.
+    pub fn version(mut self, version: Version) -> Self {
+        self.settings.version = version;
         self
     }
 
@@ -156,7 +157,7 @@ impl Ensemble {
             session_timeouts: 100..=120_000,
             reap_every: 60_000,
             latency: 1..=3,
-            exists_needs_read: false,
+            version: Version::default(),
             replaces_sessions: false,
             ordered: true,
         };

@@ -71,6 +71,7 @@ mod sim_client;
 mod state;
 mod trace;
 mod tree;
+mod version;
 mod world;
 
 pub use self::admin::Admin;
@@ -85,4 +86,5 @@ pub use self::op::Operation;
 pub(crate) use self::op::{Answer, Happened, Op, Refused};
 pub use self::process::Process;
 pub(crate) use self::process::scheduled;
+pub use self::version::Version;
 pub(crate) use self::world::{guid, now, seed};

@@ -61,7 +61,7 @@ impl Server {
             touched: BTreeSet::new(),
             leadership: Leadership::default(),
             sessions: SessionTracker::new(settings.tick),
-            replica: Replica::new(Tree::new(settings.exists_needs_read)),
+            replica: Replica::new(Tree::new(settings.version)),
             connections: Connections::default(),
         }
     }

@@ -105,12 +105,15 @@ impl State {
             if matches!(reply, Err(Refused { error: ServerError::SessionMoved, .. })) {
                 return self.close_at_server(connection);
             }
+            // A server closes the connection after a request that its version does not know.
+            let is_unknown =
+                matches!(reply, Err(Refused { error: ServerError::Unimplemented, .. }));
             let xid = request.xid;
             let zxid = self.servers[server].replica.tree().zxid();
             self.send_to_client(connection, Some(op.operation()), move |state, client| {
                 state.reply_arrived(client, xid, zxid, reply);
             });
-            if op == Op::Close {
+            if op == Op::Close || is_unknown {
                 return self.close_at_server(connection);
             }
         }
@@ -171,12 +174,15 @@ impl State {
         });
     }
 
-    /// Sends events to the watchers that may read the node, before any later answer of the same connection.
+    /// Sends events to the watchers, before any later answer of the same connection. Newer servers leave out those that may not
+    /// read the node.
     pub(super) fn fire(&mut self, server: usize, fired: Vec<Fired>) {
+        let needs_read = self.settings.version.events_need_read();
         for Fired { path, happened, acls } in fired {
             for connection in self.servers[server].connections.take_fired(&path, happened) {
                 let own = self.servers[server].connections.get(connection);
-                if own.is_some_and(|own| allow(&acls, Permission::READ, own.ids())) {
+                let may_read = |own: &ServerConnection| allow(&acls, Permission::READ, own.ids());
+                if own.is_some_and(|own| !needs_read || may_read(own)) {
                     self.send_event(connection, path.clone(), happened);
                 }
             }

@@ -13,6 +13,7 @@ use super::network::Network;
 use super::server::Server;
 use super::sim_client::SimClient;
 use super::trace::Trace;
+use super::version::Version;
 
 /// The options of an ensemble. Times are in milliseconds.
 #[derive(Debug)]
@@ -29,8 +30,7 @@ pub(super) struct Settings {
     pub(super) reap_every: u64,
     /// Time that a message takes.
     pub(super) latency: RangeInclusive<u64>,
-    /// Newer servers (3.9) require READ before they report whether a node exists.
-    pub(super) exists_needs_read: bool,
+    pub(super) version: Version,
     /// A reconnect is answered with a new session, as ClickHouse Keeper does.
     pub(super) replaces_sessions: bool,
     /// True if the world picks the next task. Otherwise no run can be repeated: a check of the checks.

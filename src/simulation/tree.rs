@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::op::{Acls, Answer, Happened, Ids, Op, Refused, Reply, allow, resolved};
+use super::version::Version;
 use crate::client::{Acl, AuthId, CreateMode, Permission, ServerError, Stat};
 
 /// One entry of the servers' log.
@@ -79,8 +80,7 @@ pub(super) struct Tree {
     sessions: BTreeMap<i64, u64>,
     /// The zxid of the last transaction.
     zxid: i64,
-    /// Newer servers (3.9) require READ before they report whether a node exists.
-    exists_needs_read: bool,
+    version: Version,
     /// The events of the present transaction.
     fired: Vec<Fired>,
 }
@@ -94,10 +94,10 @@ pub(super) struct Fired {
 }
 
 impl Tree {
-    pub(super) fn new(exists_needs_read: bool) -> Self {
+    pub(super) fn new(version: Version) -> Self {
         let anyone = Acls::from([Acl::new(Permission::ALL, AuthId::anyone())]);
         let nodes = BTreeMap::from([("/".to_owned(), Znode::new(Vec::new(), anyone, 0, 0))]);
-        Self { nodes, exists_needs_read, ..Self::default() }
+        Self { nodes, version, ..Self::default() }
     }
 
     pub(super) fn sessions(&self) -> &BTreeMap<i64, u64> {
@@ -311,7 +311,7 @@ impl Tree {
                 Answer::Children(self.children(path), stat)
             }
             Op::Exists { path, .. } => {
-                if self.exists_needs_read && self.nodes.contains_key(path) {
+                if self.version.exists_needs_read() && self.nodes.contains_key(path) {
                     self.allowed(path, Permission::READ, ids)?;
                 }
                 Answer::Stat(self.nodes.get(path).map(Znode::stat))
@@ -320,7 +320,7 @@ impl Tree {
                 let node = self.allowed(path, Permission::READ | Permission::ADMIN, ids)?;
                 Answer::Acls(node.acls.clone(), node.stat())
             }
-            Op::AreGone(paths) => {
+            Op::AreGone(paths) if self.version.reads_several() => {
                 Answer::Gone(paths.iter().map(|path| !self.nodes.contains_key(path)).collect())
             }
             _ => return Err(ServerError::Unimplemented),

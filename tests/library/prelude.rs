@@ -11,6 +11,7 @@ pub(crate) use zookeeper_recipes::interop::{
 };
 pub(crate) use zookeeper_recipes::leader::{LeaderLatch, LeaderObserver, LeaderRun};
 pub(crate) use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
+pub(crate) use zookeeper_recipes::simulation::Version;
 pub(crate) use zookeeper_recipes::zookeeper_client::{Acls, CreateMode, Permission};
 pub(crate) use zookeeper_recipes::{
     Curator, CuratorBuilder, Error, ErrorKind, Guard, Guards, Hold, InterProcessMultiLock,

@@ -2,7 +2,8 @@
 //! seam on simulated servers, in virtual time, and on real ones. The observations of the sessions are recorded in their order
 //! and must be the same.
 //!
-//! `SEED` is the first script, `SCRIPTS` how many there are, `SERVERS` 1 or 3.
+//! `SEED` is the first script, `SCRIPTS` how many there are, `SERVERS` 1 or 3. The simulated servers have the version that the
+//! real ones say they have.
 //!
 //! # What may differ
 //!
@@ -35,7 +36,7 @@ use zookeeper_testkit::{TestEnsemble, TestServer};
 
 use self::run::{Side, run};
 use self::script::{BATCH, Script};
-use crate::simulation::Ensemble;
+use crate::simulation::{Ensemble, Version};
 
 const TICK: Duration = Duration::from_millis(200);
 
@@ -67,6 +68,17 @@ impl Real {
         alone.chain(members.map(|member| member.connect_string())).map(str::to_owned).collect()
     }
 
+    /// The version of the servers, by their answer to `srvr`.
+    async fn version(&self) -> Version {
+        let answer = match &self.ensemble {
+            None => self.alone.as_ref().unwrap().four_letter_word("srvr").await.unwrap(),
+            Some(ensemble) => ensemble.members()[0].four_letter_word("srvr").await.unwrap(),
+        };
+        let said = answer.split_once("version: ").map_or("", |(_, version)| version);
+        let known = Version::ALL.into_iter().find(|known| said.starts_with(&format!("{known}.")));
+        known.unwrap_or_else(|| panic!("no version whose rules are known: {answer}"))
+    }
+
     async fn restart(&self) {
         match &self.ensemble {
             None => self.alone.as_ref().unwrap().restart().await.unwrap(),
@@ -75,11 +87,11 @@ impl Real {
     }
 }
 
-fn simulated(script: &Script, servers: u64) -> Vec<String> {
+fn simulated(script: &Script, servers: u64, version: Version) -> Vec<String> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let builder = Ensemble::builder(script.seed).servers(servers.try_into().unwrap());
-        let builder = builder.tick_time(TICK).container_check_interval(NEVER);
+        let builder = builder.tick_time(TICK).container_check_interval(NEVER).version(version);
         let timeouts = Duration::from_secs(1)..=Duration::from_secs(60);
         run(script, &Side::Simulated(builder.session_timeouts(timeouts).start())).await
     })
@@ -143,13 +155,15 @@ fn simulated_servers_are_as_real_ones() {
     assert!([1, 3].contains(&servers) && count > 0, "SERVERS={servers} SCRIPTS={count}");
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let real_ones = Arc::new(runtime.block_on(Real::start(servers)));
+    let version = runtime.block_on(real_ones.version());
     let (mut next, mut requests, mut differences) = (first, 0, 0);
     while next < first + count {
         let end = ((next / BATCH + 1) * BATCH).min(first + count);
         let scripts = Arc::new((next..end).map(Script::new).collect::<Vec<_>>());
         let (these, on) = (scripts.clone(), real_ones.clone());
         let theirs = thread::spawn(move || real(&these, &on));
-        let ours: Vec<_> = scripts.iter().map(|script| simulated(script, servers)).collect();
+        let ours: Vec<_> =
+            scripts.iter().map(|script| simulated(script, servers, version)).collect();
         let theirs = theirs.join().unwrap();
         for ((script, ours), mut theirs) in scripts.iter().zip(ours).zip(theirs) {
             requests += script.requests;
@@ -163,7 +177,7 @@ fn simulated_servers_are_as_real_ones() {
     }
     drop(real_ones);
     println!(
-        "conformance: servers={servers} scripts={count} requests={requests} differences={differences}"
+        "conformance: version={version} servers={servers} scripts={count} requests={requests} differences={differences}"
     );
     assert_eq!(differences, 0, "scripts that differ");
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use zookeeper_recipes::simulation::Version;
+
 use crate::plan::{Fault, Member, Plan, Recipe, What};
 
 pub(crate) fn failed() -> Vec<Plan> {
@@ -9,6 +11,7 @@ pub(crate) fn failed() -> Vec<Plan> {
         Plan {
             seed: 2_175,
             servers: 1,
+            version: Version::V3_8,
             sync_limit: 10,
             ordered: true,
             paths: vec![
@@ -150,6 +153,7 @@ pub(crate) fn failed() -> Vec<Plan> {
         Plan {
             seed: 1_871,
             servers: 3,
+            version: Version::V3_8,
             sync_limit: 10,
             ordered: true,
             paths: vec![Recipe::Kazoo, Recipe::Shared],
@@ -181,6 +185,7 @@ pub(crate) fn failed() -> Vec<Plan> {
         Plan {
             seed: 4_895,
             servers: 3,
+            version: Version::V3_8,
             sync_limit: 10,
             ordered: true,
             paths: vec![
@@ -294,6 +299,7 @@ pub(crate) fn failed() -> Vec<Plan> {
         Plan {
             seed: 1_632,
             servers: 3,
+            version: Version::V3_8,
             sync_limit: 10,
             ordered: true,
             paths: vec![Recipe::Selector, Recipe::Multi, Recipe::Mutex],
@@ -350,6 +356,7 @@ pub(crate) fn failed() -> Vec<Plan> {
         Plan {
             seed: 1_051,
             servers: 3,
+            version: Version::V3_8,
             sync_limit: 10,
             ordered: true,
             paths: vec![Recipe::Selector],

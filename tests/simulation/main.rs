@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
 use zookeeper_recipes::Released;
-use zookeeper_recipes::simulation::Ensemble;
+use zookeeper_recipes::simulation::{Ensemble, Version};
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 
 use self::judge::{Counts, Judge};
@@ -70,6 +70,7 @@ fn run(plan: &Plan, record: bool) -> Outcome {
 async fn whole(plan: Plan, record: bool) -> Outcome {
     let mut builder = Ensemble::builder(plan.seed)
         .servers(plan.servers)
+        .version(plan.version)
         .sync_limit(plan.sync_limit)
         .apply_lag(Duration::from_millis(plan.apply_lag))
         .container_check_interval(Duration::from_millis(plan.reap_every));
@@ -302,7 +303,7 @@ fn simulate() -> Result<bool, String> {
     let began = Instant::now();
     let next = AtomicU64::new(0);
     let failed_before = failed::failed();
-    let all = Mutex::new((Outcome::default(), 0_u64));
+    let all = Mutex::new(Sum::default());
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -317,7 +318,7 @@ fn simulate() -> Result<bool, String> {
                     let plan = known.cloned();
                     let plan = plan.unwrap_or_else(|| plan_of(first.wrapping_add(number)));
                     let outcome = watched(&plan);
-                    add(&mut all.lock().unwrap_or_else(PoisonError::into_inner), &outcome);
+                    all.lock().unwrap_or_else(PoisonError::into_inner).add(&plan, &outcome);
                     if outcome.failed() && !failed.swap(true, Ordering::Relaxed) {
                         println!(
                             "after {:.1} s, at seed {} of {}",
@@ -331,7 +332,11 @@ fn simulate() -> Result<bool, String> {
             });
         }
     });
-    let (sum, runs) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Sum { outcome: sum, runs, faults_by_version } =
+        all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let by_version =
+        faults_by_version.iter().map(|(version, faults)| format!("{version} {faults}"));
+    println!("simulation: faults by version: {}", by_version.collect::<Vec<_>>().join(", "));
     let Counts { holds, drops, faults, double, stale, answers, orphans, hung, leaks } = sum.counts;
     println!(
         "simulation: seeds={runs} virtual={:.2}d holds={holds} faults={faults} drops={drops} double={double} stale={stale} \
@@ -367,21 +372,33 @@ fn watched(plan: &Plan) -> Outcome {
     })
 }
 
-fn add((sum, runs): &mut (Outcome, u64), outcome: &Outcome) {
-    let (counts, more) = (&mut sum.counts, &outcome.counts);
-    counts.holds += more.holds;
-    counts.drops += more.drops;
-    counts.faults += more.faults;
-    counts.double += more.double;
-    counts.stale += more.stale;
-    counts.answers += more.answers;
-    counts.orphans += more.orphans;
-    counts.hung += more.hung;
-    counts.leaks += more.leaks;
-    sum.panics += outcome.panics;
-    sum.spins += outcome.spins;
-    sum.time += outcome.time;
-    *runs += 1;
+/// What all runs came to.
+#[derive(Default)]
+struct Sum {
+    outcome: Outcome,
+    runs: u64,
+    faults_by_version: BTreeMap<Version, u64>,
+}
+
+impl Sum {
+    fn add(&mut self, plan: &Plan, outcome: &Outcome) {
+        let counts = &mut self.outcome.counts;
+        let more = &outcome.counts;
+        counts.holds += more.holds;
+        counts.drops += more.drops;
+        counts.faults += more.faults;
+        counts.double += more.double;
+        counts.stale += more.stale;
+        counts.answers += more.answers;
+        counts.orphans += more.orphans;
+        counts.hung += more.hung;
+        counts.leaks += more.leaks;
+        self.outcome.panics += outcome.panics;
+        self.outcome.spins += outcome.spins;
+        self.outcome.time += outcome.time;
+        self.runs += 1;
+        *self.faults_by_version.entry(plan.version).or_default() += more.faults;
+    }
 }
 
 /// Runs each seed on two threads at once, and compares the hashes.

@@ -5,12 +5,15 @@ use std::fmt;
 use std::time::Duration;
 
 use fastrand::Rng;
+use zookeeper_recipes::simulation::Version;
 
 /// One run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) servers: usize,
+    /// The version of the servers.
+    pub(crate) version: Version,
     /// After how many ticks without a majority a leader resigns.
     pub(crate) sync_limit: u32,
     /// Whether the world picks the next task.
@@ -197,9 +200,11 @@ impl Plan {
         let mut later = Rng::with_seed(seed ^ 0x6a75_6467_6573);
         let kept = [1_000, 40, 11, 3][later.usize(..4)];
         let apply_lag = [1, 1, 10, 60][later.usize(..4)];
+        let version = Version::ALL[Rng::with_seed(seed ^ 0x7665_7273).usize(..Version::ALL.len())];
         Self {
             seed,
             servers,
+            version,
             sync_limit,
             ordered: true,
             paths,
@@ -244,7 +249,9 @@ impl Plan {
 /// As the file of plans that failed has it.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, servers, sync_limit, ordered, length, reap_every, retains, .. } = self;
+        let Self {
+            seed, servers, version, sync_limit, ordered, length, reap_every, retains, ..
+        } = self;
         let Self { apply_lag, kept, pause, hold, .. } = self;
         let mut paths = self.paths.iter().map(|path| format!("Recipe::{path:?}"));
         let mut processes = self.processes.iter().map(|member| {
@@ -258,7 +265,7 @@ impl fmt::Display for Plan {
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
         write!(
             f,
-            "Plan {{ seed: {seed}, servers: {servers}, sync_limit: {sync_limit}, ordered: {ordered}, paths: vec![{}], \
+            "Plan {{ seed: {seed}, servers: {servers}, version: Version::{version:?}, sync_limit: {sync_limit}, ordered: {ordered}, paths: vec![{}], \
              processes: vec![{}], faults: vec![{}], length: Duration::from_millis({}), reap_every: {reap_every}, \
              retains: {retains}, apply_lag: {apply_lag}, kept: {kept}, pause: {pause}, hold: {hold} }}",
             list(&mut paths),

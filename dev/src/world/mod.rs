@@ -8,6 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
+use zookeeper_recipes::simulation::Version;
 
 pub use self::admin::Admin;
 pub use self::link::{Cut, Direction, Fault, Link, Message, Operation};
@@ -40,6 +41,16 @@ pub(crate) fn seed() -> u64 {
     std::env::var("SEED").unwrap_or_default().hash(&mut hasher);
     std::thread::current().name().hash(&mut hasher);
     hasher.finish()
+}
+
+/// The version of the simulated servers: that of `VERSION`, such as 3.9, or the default.
+pub(crate) fn version() -> Version {
+    let asked = std::env::var("VERSION").unwrap_or_default();
+    if asked.is_empty() {
+        return Version::default();
+    }
+    let known = Version::ALL.into_iter().find(|known| known.to_string() == asked);
+    known.unwrap_or_else(|| panic!("VERSION={asked}"))
 }
 
 /// Functions that both variants have. The arguments of `Real` have types of the test kit.
