@@ -652,7 +652,7 @@ impl QueueDriver {
     }
 
     /// Resolves when no caller is left or the connection is closing.
-    pub(super) async fn stopped(&self) -> EntryAborted {
+    async fn stopped(&self) -> EntryAborted {
         loop {
             let abandoned = self.abandoned.notified();
             let mut abandoned = std::pin::pin!(abandoned);

@@ -158,7 +158,7 @@ impl Attempt {
                 let sent = sent.map(|(creating, _)| creating);
                 let callers = Callers::Waiting(queue);
                 let created = create_node(nodes, &request, &queue.nodes, callers, sent);
-                let (node, placement) = leaving_if_stopped(queue, nodes, &request, created).await?;
+                let (node, placement) = created.await?;
                 (node, Some(placement))
             }
         };
@@ -225,26 +225,6 @@ impl Attempt {
             }
         }
     }
-}
-
-/// Awaits a create. The node counts as one that leaves from the time when no caller waits for it.
-async fn leaving_if_stopped<T>(
-    queue: &QueueDriver,
-    nodes: &SessionNodes,
-    request: &Request,
-    created: impl Future<Output = T>,
-) -> T {
-    let mut created = pin!(created);
-    let stopped = async {
-        queue.stopped().await;
-    };
-    tokio::select! {
-        biased;
-        created = created.as_mut() => return created,
-        () = stopped => {}
-    }
-    let _leaving = nodes.at(&request.path, &request.family).count_leaving();
-    created.await
 }
 
 /// Awaits `event`, and reports that the node is behind another one: at once, or if the event has not come after `patience`.

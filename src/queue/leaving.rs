@@ -1,5 +1,6 @@
 //! The nodes that no task of this process wants any more, and that may still be listed: those whose delete is not confirmed yet,
-//! and those whose create is not answered although its callers have left.
+//! and those that a task searches for, because their create was dropped before its answer. A create whose answer an entry still
+//! awaits needs no count: it was sent before the listing of a later try, so the entry has its answer first, and deletes the node.
 //!
 //! They keep out other processes until they are deleted. A try of this process does not count them: it would be busy by a call
 //! that its own task has dropped.
