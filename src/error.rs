@@ -211,7 +211,9 @@ impl Error {
     }
 
     pub(crate) fn authentication(servers: &str) -> Self {
-        let text = format!("authentication with {servers} failed: check the credentials");
+        let text = format!(
+            "authentication with {servers} failed: check the credentials, and whether the servers require SASL"
+        );
         Self::new(ErrorKind::AuthenticationFailed, text)
     }
 

@@ -103,6 +103,13 @@ impl Failure {
                 );
                 of(ErrorKind::Refused, text).because(Some(source))
             }
+            // The handshake does not tell the version, so the first request shows it.
+            Self::Refused(source) if source.0 == zk::Error::Unimplemented => {
+                let text = format!(
+                    "the server does not know the request to {operation} {path}; ZooKeeper 3.5 or newer is needed"
+                );
+                of(ErrorKind::Refused, text).because(Some(source))
+            }
             Self::Refused(source) => {
                 let text = format!("the server refuses to {operation} {path}");
                 of(ErrorKind::Refused, text).because(Some(source))
@@ -202,6 +209,12 @@ impl WriteFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_is_too_old_is_named() {
+        let error = Failure::of(zk::Error::Unimplemented).into_error("/a", "create");
+        assert!(error.to_string().contains("ZooKeeper 3.5 or newer"), "{error}");
+    }
 
     #[test]
     fn only_answers_of_the_server_are_definite() {

@@ -9,6 +9,14 @@ use crate::lock_path::LockPath;
 /// a client that sends a larger one, each time that it is sent.
 const LARGEST_FRAME: usize = 0xf_ffff;
 
+/// The size of a create with `bytes` of data, names and headers included: at most some hundred bytes too many.
+pub(crate) fn create_size(path: &LockPath, bytes: usize, acls: &[Acl]) -> usize {
+    const HEADERS: usize = 256;
+    const LONGEST_NAME: usize = 64;
+    let acls: usize = acls.iter().map(|acl| 12 + acl.scheme().len() + acl.id().len()).sum();
+    HEADERS + path.as_str().len() + LONGEST_NAME + bytes + acls
+}
+
 /// Fails if a create with `bytes` of data would be too large. The server would not answer it with an error.
 ///
 /// The error names `option`, which the user set to the data.
@@ -18,11 +26,7 @@ pub(crate) fn check_frame(
     bytes: usize,
     acls: &[Acl],
 ) -> Result<(), Error> {
-    const HEADERS: usize = 256;
-    const LONGEST_NAME: usize = 64;
-    let acls: usize = acls.iter().map(|acl| 12 + acl.scheme().len() + acl.id().len()).sum();
-    let frame = HEADERS + path.as_str().len() + LONGEST_NAME + bytes + acls;
-    if frame <= LARGEST_FRAME {
+    if create_size(path, bytes, acls) <= LARGEST_FRAME {
         return Ok(());
     }
     let reason =

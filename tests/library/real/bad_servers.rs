@@ -79,6 +79,27 @@ async fn a_server_that_takes_no_more_connections_of_an_address() {
     holds.close().await;
 }
 
+/// The server closes the connection at a request above its `jute.maxbuffer`, and answers nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_that_is_too_large_for_the_server() {
+    let server = TestServer::builder().jvm_flag("-Djute.maxbuffer=20000").start().await.unwrap();
+    let testbed = Testbed::on(Servers::One(Arc::new(server))).await;
+    let builder = testbed.patient_builder().identity("x".repeat(30_000));
+    let curator = testbed.connect(builder).await;
+    let mutex = testbed.mutex(&curator);
+    let permit = testbed.semaphore(&curator, 1);
+    let acquired = within("the error", mutex.acquire()).await;
+    let permitted = within("the error", permit.acquire()).await.map(drop);
+    for refused in [acquired.map(drop), permitted] {
+        let error = fails(refused, ErrorKind::InvalidInput).to_string();
+        assert!(error.contains("identity of 30000 bytes for /"), "{error}");
+        assert!(error.contains("jute.maxbuffer"), "{error}");
+    }
+    // The session outlasts it.
+    let small = testbed.mutex(&testbed.curator().await);
+    within("a small one", small.acquire()).await.unwrap().release().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_timeout_that_the_server_cuts_down() {
     let server = TestServer::builder().property("maxSessionTimeout", "6000").start().await.unwrap();
