@@ -1,15 +1,23 @@
 //! `zklock completions` and `zklock man`.
+//!
+//! A page of the manual is a file of the folder `man`, in the language of `man`. Its lines of the form `@options@` stand
+//! for what `clap` knows, and for what all pages have.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use clap_complete::Shell;
-use clap_mangen::{Man, generate_to};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, italic, roman};
 
 use crate::arguments::command;
 use crate::exit::{Failure, Outcome};
 use crate::output::print;
+
+const EXIT_STATUS: &str = include_str!("../man/exit-status.man");
+const ENVIRONMENT: &str = include_str!("../man/environment.man");
+const GUIDE: &str = env!("CARGO_PKG_REPOSITORY");
 
 pub(crate) fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
@@ -19,14 +27,108 @@ pub(crate) fn completions(shell: Shell) -> Outcome {
 
 /// Prints the main page to stdout, or writes all pages into a folder.
 pub(crate) fn man(folder: Option<&Path>) -> Outcome {
-    let Some(folder) = folder else {
-        let mut page = Vec::new();
-        Man::new(command()).render(&mut page)?;
-        return print(&String::from_utf8_lossy(&page));
-    };
-    let made = fs::create_dir_all(folder).and_then(|()| generate_to(command(), folder));
-    made.map_err(|error| cannot_be_there(folder, &error))?;
+    let command = command();
+    let Some(folder) = folder else { return print(&page(&command, &command)?) };
+    let pages = [&command].into_iter().chain(command.get_subcommands());
+    let written = fs::create_dir_all(folder).and_then(|()| {
+        for one in pages {
+            fs::write(folder.join(format!("{}.1", name(one))), page(one, &command)?)?;
+        }
+        Ok(())
+    });
+    written.map_err(|error| cannot_be_there(folder, &error))?;
     Ok(0)
+}
+
+/// Returns the text of a command's page.
+fn source(command: &clap::Command) -> &'static str {
+    match command.get_name() {
+        "zklock" => include_str!("../man/zklock.man"),
+        "run" => include_str!("../man/run.man"),
+        "elect" => include_str!("../man/elect.man"),
+        "observe" => include_str!("../man/observe.man"),
+        "ls" => include_str!("../man/ls.man"),
+        "revoke" => include_str!("../man/revoke.man"),
+        "break" => include_str!("../man/break.man"),
+        "check" => include_str!("../man/check.man"),
+        "completions" => include_str!("../man/completions.man"),
+        "man" => include_str!("../man/man.man"),
+        name => unreachable!("the command {name} has no page in the folder man"),
+    }
+}
+
+/// Returns the page of `command`, which is `all` or one of its subcommands.
+fn page(command: &clap::Command, all: &clap::Command) -> io::Result<String> {
+    // In the help of a command the connection options are hidden, because a help fits a screen.
+    let shown = command.clone().mut_args(|argument| {
+        let is_hidden = argument.is_hide_set() && !argument.is_global_set();
+        argument.hide(is_hidden)
+    });
+    let version = format!("zklock {}", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(shown).title(name(command)).source(version).manual("zklock");
+    let rendered = |render: fn(&Man, &mut dyn io::Write) -> io::Result<()>| {
+        let mut text = Vec::new();
+        render(&man, &mut text)?;
+        Ok::<_, io::Error>(String::from_utf8_lossy(&text).into_owned())
+    };
+    let head = rendered(Man::render_title)? + &rendered(Man::render_name_section)?;
+    let text = source(command)
+        .replace("@options@\n", &rendered(Man::render_options_section)?)
+        .replace("@commands@\n", &rendered(Man::render_subcommands_section)?)
+        .replace("@exit-status@\n", EXIT_STATUS)
+        .replace("@environment@\n", ENVIRONMENT)
+        .replace("@see-also@\n", &see_also(command, all));
+    let no_hyphenation = ".nh\n";
+    Ok(no_hyphenation.to_owned() + &head + &synopsis(command) + &text)
+}
+
+/// Returns the name of a command's page, such as `zklock-run`.
+fn name(command: &clap::Command) -> &str {
+    command.get_display_name().unwrap_or(command.get_name())
+}
+
+/// Returns the command with its options and their values.
+fn synopsis(command: &clap::Command) -> String {
+    let mut line = vec![bold(command.get_bin_name().unwrap_or(command.get_name()))];
+    let own = |option: &&clap::Arg| {
+        !option.is_positional() && !option.is_global_set() && !option.is_hide_set()
+    };
+    for option in command.get_arguments().filter(own) {
+        let short = option.get_short().map(|letter| format!("-{letter}"));
+        let long = option.get_long().map(|word| format!("--{word}"));
+        let values = option.get_num_args().unwrap_or_default();
+        let value = option.get_value_names().unwrap_or_default().join(" ");
+        line.push(roman(" ["));
+        line.push(bold(short.or(long).unwrap_or_default()));
+        match (values.takes_values(), values.min_values()) {
+            (false, _) => {}
+            (true, 0) => line.extend([roman("[="), italic(value), roman("]")]),
+            (true, _) => line.extend([roman(" "), italic(value)]),
+        }
+        line.push(roman("]"));
+    }
+    // The usage says in which order the rest follows.
+    let usage = command.clone().render_usage().to_string();
+    let rest = usage.split_once("[OPTIONS]").map_or("", |(_, rest)| rest);
+    line.push(roman(" [connection options]"));
+    line.push(italic(rest.replace(['<', '>'], "")));
+    let mut roff = Roff::default();
+    roff.control("SH", ["SYNOPSIS"]).control("ad", ["l"]).text(line).control("ad", []);
+    roff.render()
+}
+
+/// Returns the names of all other pages, and the address of the guide.
+fn see_also(command: &clap::Command, all: &clap::Command) -> String {
+    let pages = [all].into_iter().chain(all.get_subcommands()).map(name);
+    let others = pages.filter(|page| *page != name(command));
+    let mut line = Vec::new();
+    for other in others {
+        line.extend([bold(other), roman("(1), ")]);
+    }
+    line.push(roman(GUIDE));
+    let mut roff = Roff::default();
+    roff.control("SH", ["SEE ALSO"]).text(line);
+    roff.render()
 }
 
 /// Returns a usage error if the folder was badly chosen, and an internal one otherwise, such as for a full disk.

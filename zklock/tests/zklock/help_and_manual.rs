@@ -50,15 +50,65 @@ async fn completions_and_manual_name_each_command() {
     ended.quietly(0);
     assert_eq!(ended.text(), "run\n--nonblock\n");
     assert!(zklock(&["man"]).ended().await.text().contains(".TH zklock 1"));
-    let folder = folder.join(format!("man-{}", fastrand::u64(..)));
-    zklock(&["man", "--dir", &folder.display().to_string()]).ended().await.quietly(0);
-    for command in COMMANDS {
-        let page = std::fs::read_to_string(folder.join(format!("zklock-{command}.1"))).unwrap();
-        assert!(page.contains(".TH ") && page.contains("Example: "), "{page}");
-    }
-    std::fs::remove_dir_all(&folder).unwrap();
     let ended = zklock(&["man", "--dir", "/dev/null/folder"]).ended().await;
     ended.one_line(64, &["--dir", "/dev/null/folder"]);
+}
+
+/// The sections of a page, without those of one command.
+const SECTIONS: [&str; 10] = [
+    "NAME",
+    "SYNOPSIS",
+    "DESCRIPTION",
+    "OPTIONS",
+    "CONNECTION OPTIONS",
+    "EXIT STATUS",
+    "ENVIRONMENT",
+    "FILES",
+    "EXAMPLES",
+    "SEE ALSO",
+];
+
+#[tokio::test]
+async fn each_manual_page_has_the_usual_sections() {
+    let folder = format!("{}/man-{}", env!("CARGO_TARGET_TMPDIR"), fastrand::u64(..));
+    zklock(&["man", "--dir", &folder]).ended().await.quietly(0);
+    let page = |name: &str| std::fs::read_to_string(format!("{folder}/{name}.1")).unwrap();
+    let pages = COMMANDS.map(|command| format!("zklock-{command}"));
+    let pages: Vec<_> = pages.into_iter().chain(["zklock".to_owned()]).collect();
+    for name in &pages {
+        let text = page(name);
+        assert!(text.contains(&format!(".TH {name} 1 ")), "{name}: {text}");
+        let sections = text.lines().filter_map(|line| line.strip_prefix(".SH "));
+        let sections = sections.map(|section| section.trim_matches('"'));
+        let usual: Vec<_> = sections.filter(|section| SECTIONS.contains(section)).collect();
+        // The page `zklock` has connection options only; a section without a row is left out.
+        let expected =
+            SECTIONS.iter().filter(|section| usual.contains(section) || **section != "OPTIONS");
+        assert!(usual.iter().eq(expected), "{name}: {usual:?}");
+        assert!(!text.contains(".SH EXTRA") && !text.contains('@'), "{name}: {text}");
+        for expected in
+            ["\\-\\-server", "ZKLOCK_SERVER", "ZK_LOCK_TOKEN", "/etc/zklock.toml", ".B 69"]
+        {
+            assert!(text.contains(expected), "{name} has no {expected}: {text}");
+        }
+        let others = pages.iter().filter(|other| *other != name);
+        let see_also = text.split(".SH \"SEE ALSO\"").nth(1).unwrap().replace('\\', "");
+        for other in others {
+            assert!(see_also.contains(&format!("fB{other}fR(1)")), "{name}: {see_also}");
+        }
+    }
+    let run = page("zklock-run");
+    let synopsis = run.lines().find(|line| line.contains("[connection options]")).unwrap();
+    let synopsis =
+        synopsis.replace("\\fB", "").replace("\\fI", "").replace("\\fR", "").replace('\\', "");
+    for expected in ["zklock run [-n] [-w DURATION] [--once KEY]", "PATH... -- COMMAND [ARG]..."] {
+        assert!(synopsis.contains(expected), "{synopsis}");
+    }
+    assert!(page("zklock-ls").replace('\\', "").contains("--watchfR[=fIDURATIONfR]"));
+    for code in [".B 75", ".B 76", ".BR 126"] {
+        assert!(run.contains(code), "{run}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[tokio::test]
