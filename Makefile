@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo quick test test-all conformance soak margins simulate mutants bench comparison lint versions fix doc package clean
+.PHONY: help setup image demo quick test test-all conformance soak margins simulate mutants bench comparison lint versions fix doc package release clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -73,6 +73,9 @@ doc: ## the documentation, with private items
 
 package: ## what would be published, built from the archives alone
 	@scripts/package.sh
+
+release: ## zklock as a static program, Debian package, RPM and container image, in target/dist
+	@scripts/release.sh
 
 clean: ## remove what was built
 	$(CARGO) clean

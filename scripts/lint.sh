@@ -13,8 +13,9 @@ run() {
 
 # If cargo-deny is missing, it is built in the background. The shell's job control gives it a process group, so that its
 # compilers end with it.
+deny=(scripts/cargo-tool.sh cargo-deny 0.20.2)
 set -m
-scripts/cargo-deny.sh &
+"${deny[@]}" &
 built=$!
 set +m
 trap 'kill -- "-$built" 2>/dev/null || true' EXIT
@@ -50,4 +51,4 @@ for package in zookeeper-recipes zookeeper-testkit; do
   run $cargo package --quiet --allow-dirty --no-verify -p "$package"
 done
 wait "$built"
-run scripts/cargo-deny.sh check --hide-inclusion-graph bans licenses sources
+run "${deny[@]}" check --hide-inclusion-graph bans licenses sources

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build and test on a bare Debian 12 machine: a compiler, Rust, Java and ZooKeeper. Run it as
-# root. If all is there it prints nothing. Arguments add `curator`, `kazoo`, `docker`, and `comparison`, the servers of other
-# ways to lock.
+# root. If all is there it prints nothing. Arguments add `curator`, `kazoo`, `docker`, `release`, the linker of a release, and
+# `comparison`, the servers of other ways to lock.
 set -euo pipefail
 
 rust_version=1.88
@@ -126,6 +126,14 @@ kazoo_into() {
   python3 -m venv --clear "$1" && "$1/bin/pip" install --quiet --disable-pip-version-check "kazoo==$kazoo_version"
 }
 
+# What links a static program: the C compiler and the standard library of musl.
+release() {
+  local target=x86_64-unknown-linux-musl missing=()
+  has musl-gcc || missing+=(musl-tools)
+  [ ${#missing[@]} = 0 ] || install "${missing[@]}" || return
+  [ -d "$(rustc --print target-libdir --target "$target")" ] || step "installing Rust for $target" rustup target add "$target"
+}
+
 # The servers of other ways to lock, and what their clients' build needs. Those of the system are not started: who
 # measures them starts its own.
 comparison() {
@@ -167,7 +175,7 @@ rust || failed=1
 java_and_zookeeper || failed=1
 for peer in "$@"; do
   case $peer in
-  curator | kazoo | docker | comparison) "$peer" || failed=1 ;;
+  curator | kazoo | docker | release | comparison) "$peer" || failed=1 ;;
   *) say "there is no peer called $peer" && failed=1 ;;
   esac
 done
