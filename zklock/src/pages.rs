@@ -91,7 +91,8 @@ fn name(command: &clap::Command) -> &str {
 fn synopsis(command: &clap::Command) -> String {
     let mut line = vec![bold(command.get_bin_name().unwrap_or(command.get_name()))];
     let own = |option: &&clap::Arg| {
-        !option.is_positional() && !option.is_global_set() && !option.is_hide_set()
+        let is_help = matches!(option.get_id().as_str(), "help" | "version");
+        !is_help && !option.is_positional() && !option.is_global_set()
     };
     for option in command.get_arguments().filter(own) {
         let short = option.get_short().map(|letter| format!("-{letter}"));

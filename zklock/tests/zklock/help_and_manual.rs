@@ -111,6 +111,31 @@ async fn each_manual_page_has_the_usual_sections() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+#[test]
+fn the_guide_shows_the_unit_of_the_packages() {
+    let read = |file: &str| {
+        std::fs::read_to_string(format!("{}/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    };
+    let guide = read("../docs/guide/zklock.md");
+    for file in ["package/zklock@.service", "package/hardened.conf"] {
+        assert!(guide.contains(&format!("```ini\n{}```", read(file))), "{file}");
+    }
+}
+
+/// Each line of the machine's configuration is an example that an administrator uncomments.
+#[tokio::test]
+async fn the_configuration_of_the_packages_is_accepted() {
+    let text = include_str!("../../package/zklock.toml");
+    let lines = text.lines().filter(|line| !line.starts_with("# "));
+    let lines: Vec<_> = lines.map(|line| line.trim_start_matches('#')).collect();
+    let file = format!("{}/packaged-{}.toml", env!("CARGO_TARGET_TMPDIR"), fastrand::u64(..));
+    std::fs::write(&file, lines.join("\n").replace("/etc/", "/missing/")).unwrap();
+    // The file is read to its end before the credentials are.
+    let ended = zklock(&["--config", &file, "ls", "/a"]).ended().await;
+    ended.one_line(64, &["auth-file: cannot read /missing/zklock.auth"]);
+    std::fs::remove_file(&file).unwrap();
+}
+
 #[tokio::test]
 async fn help_that_cannot_be_written_is_an_error_unless_nobody_reads_it() {
     for arguments in [&["--help"][..], &["ls", "--help"], &["man"], &["completions", "bash"]] {
