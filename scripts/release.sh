@@ -20,7 +20,7 @@ scripts/setup.sh release docker
 rm -rf "$dist" "$release/pages"
 mkdir -p "$dist" "$release/pages"
 
-# All files have the time of the commit, and the program names no folder of this machine.
+# No file is newer than the commit, and the program names no folder of this machine.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 sources=${CARGO_HOME:-$HOME/.cargo}
 export SOURCE_DATE_EPOCH CARGO_PROFILE_RELEASE_STRIP=symbols

@@ -71,15 +71,17 @@ fn page(command: &clap::Command, all: &clap::Command) -> io::Result<String> {
         render(&man, &mut text)?;
         Ok::<_, io::Error>(String::from_utf8_lossy(&text).into_owned())
     };
-    let head = rendered(Man::render_title)? + &rendered(Man::render_name_section)?;
+    let title = rendered(Man::render_title)?;
+    let name_section = rendered(Man::render_name_section)?;
     let text = source(command)
         .replace("@options@\n", &rendered(Man::render_options_section)?)
         .replace("@commands@\n", &rendered(Man::render_subcommands_section)?)
         .replace("@exit-status@\n", EXIT_STATUS)
         .replace("@environment@\n", ENVIRONMENT)
         .replace("@see-also@\n", &see_also(command, all));
-    let no_hyphenation = ".nh\n";
-    Ok(no_hyphenation.to_owned() + &head + &synopsis(command) + &text)
+    // Options and variables are searched for and copied, so no line is hyphenated or filled up with blanks.
+    let lines = ".nh\n.ad l\n";
+    Ok(title + lines + &name_section + &synopsis(command) + &text)
 }
 
 /// Returns the name of a command's page, such as `zklock-run`.
@@ -101,10 +103,10 @@ fn synopsis(command: &clap::Command) -> String {
         let value = option.get_value_names().unwrap_or_default().join(" ");
         line.push(roman(" ["));
         line.push(bold(short.or(long).unwrap_or_default()));
-        match (values.takes_values(), values.min_values()) {
-            (false, _) => {}
-            (true, 0) => line.extend([roman("[="), italic(value), roman("]")]),
-            (true, _) => line.extend([roman(" "), italic(value)]),
+        if values.takes_values() && values.min_values() == 0 {
+            line.extend([roman("[="), italic(value), roman("]")]);
+        } else if values.takes_values() {
+            line.extend([roman(" "), italic(value)]);
         }
         line.push(roman("]"));
     }
@@ -114,7 +116,7 @@ fn synopsis(command: &clap::Command) -> String {
     line.push(roman(" [connection options]"));
     line.push(italic(rest.replace(['<', '>'], "")));
     let mut roff = Roff::default();
-    roff.control("SH", ["SYNOPSIS"]).control("ad", ["l"]).text(line).control("ad", []);
+    roff.control("SH", ["SYNOPSIS"]).text(line);
     roff.render()
 }
 
