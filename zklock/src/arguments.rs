@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::slice;
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::de::Error as _;
@@ -78,10 +80,21 @@ pub(crate) struct Connection {
     /// ACL of new znodes (scheme:id:perms)
     #[arg(long, value_name = "ACL", global = true)]
     pub(crate) acl: Vec<String>,
+    /// Format of stderr [default: text]
+    #[arg(long, value_name = "text|json", global = true, hide_possible_values = true)]
+    pub(crate) log_format: Option<LogFormat>,
     /// Report progress on stderr
-    #[arg(long, short, global = true)]
+    #[arg(long, short, value_parser = BoolishValueParser::new(), global = true)]
     #[serde(skip)]
     pub(crate) verbose: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    #[default]
+    Text,
+    Json,
 }
 
 impl Connection {
@@ -99,6 +112,7 @@ impl Connection {
             tls_cert: self.tls_cert.or(file.tls_cert),
             tls_key: self.tls_key.or(file.tls_key),
             acl: if self.acl.is_empty() { file.acl } else { self.acl },
+            log_format: self.log_format.or(file.log_format),
             verbose: self.verbose,
         }
     }
@@ -110,6 +124,7 @@ impl Connection {
         let files = [&self.auth_file, &self.tls_ca, &self.tls_cert, &self.tls_key];
         times
             && !self.acl.is_empty()
+            && self.log_format.is_some()
             && names.iter().all(|name| name.is_some())
             && files.iter().all(|file| file.is_some())
     }
@@ -332,6 +347,22 @@ impl Arguments {
     }
 }
 
+impl Command {
+    /// Returns the paths of the locks.
+    pub(crate) fn paths(&self) -> &[String] {
+        match self {
+            Self::Run(run) => &run.paths,
+            Self::Elect(elect) => slice::from_ref(&elect.path),
+            Self::Observe(observe) => slice::from_ref(&observe.path),
+            Self::Ls(ls) => slice::from_ref(&ls.path),
+            Self::Revoke(revoke) => slice::from_ref(&revoke.path),
+            Self::Break(breaking) => slice::from_ref(&breaking.path),
+            Self::Check(check) => check.path.as_slice(),
+            Self::Completions { .. } | Self::Man { .. } => &[],
+        }
+    }
+}
+
 impl Run {
     /// Rejects a command line without a command, and one whose command is among the paths, where it would be taken
     /// for a lock.
@@ -369,15 +400,13 @@ fn is_program(path: &str) -> bool {
 
 /// Returns the parser of the command line, for help, completions and the manual.
 pub(crate) fn command() -> clap::Command {
-    let mut command = Arguments::command().mut_args(|argument| match argument.get_id().as_str() {
-        "verbose" => argument,
-        id => {
-            let variable = format!("ZKLOCK_{}", id.to_ascii_uppercase());
-            // An empty variable counts as unset.
-            let is_empty = std::env::var_os(&variable).is_some_and(|value| value.is_empty());
-            let argument = argument.hide_env(true);
-            if is_empty { argument } else { argument.env(variable) }
-        }
+    let mut command = Arguments::command().mut_args(|argument| {
+        let id = argument.get_id().as_str();
+        let variable = format!("ZKLOCK_{}", id.to_ascii_uppercase());
+        // An empty variable counts as unset.
+        let is_empty = std::env::var_os(&variable).is_some_and(|value| value.is_empty());
+        let argument = argument.hide_env(true);
+        if is_empty { argument } else { argument.env(variable) }
     });
     // This gives the subcommands the global options.
     command.build();

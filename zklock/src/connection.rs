@@ -17,7 +17,8 @@ use zookeeper_recipes::zookeeper_client::{
 };
 use zookeeper_recipes::{Curator, CuratorBuilder, Error, ErrorKind, Released};
 
-use crate::exit::{Failure, Outcome, chain, say};
+use crate::exit::{Failure, Outcome, chain};
+use crate::log::Event;
 use crate::settings::{Settings, Tls};
 
 const TLS_SCHEME: &str = "tcp+tls://";
@@ -101,7 +102,7 @@ fn no_session(within: Duration, said: &str) -> Failure {
 pub(crate) async fn goodbye(curator: Curator, limit: Duration, unconfirmed: Option<&str>) {
     let is_confirmed = matches!(timeout(limit, curator.close()).await, Ok(Released::Confirmed));
     if let Some(path) = unconfirmed.filter(|_| !is_confirmed) {
-        say(&format!(
+        Event::Unconfirmed.say(&format!(
             "no server has confirmed the release of {path}, which may stay taken until the session times out"
         ));
     }
@@ -117,7 +118,7 @@ pub(crate) fn is_unconfirmed(released: Result<Released, Error>) -> bool {
     match released {
         Ok(released) => released == Released::Pending,
         Err(error) => {
-            say(&chain(&error));
+            Event::Warning.say(&chain(&error));
             false
         }
     }

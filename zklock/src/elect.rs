@@ -10,7 +10,8 @@ use zookeeper_recipes::{Curator, ErrorKind, Hold};
 use crate::arguments::{Elect, OnRevoke};
 use crate::connection::{self, connect, goodbye, is_unconfirmed};
 use crate::contenders::check_recipe;
-use crate::exit::{Failure, LOST, Outcome, chain, say};
+use crate::exit::{Failure, LOST, Outcome, chain};
+use crate::log::{self, Event};
 use crate::output::Ends;
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -55,9 +56,16 @@ async fn announce(latch: &LeaderLatch, mut ends: Ends) -> Outcome {
     loop {
         ends.print("follower\n").await?;
         let term = ends.unless_ended(latch.leadership()).await??;
+        Watched::new([term.view()]).record();
         ends.print(&format!("leader {}\n", term.fencing_token())).await?;
         ends.unless_ended(term.cancellation_token().cancelled_owned()).await?;
+        released();
     }
+}
+
+/// Records that the leadership is lost.
+fn released() {
+    log::holds(Vec::new());
 }
 
 struct Candidate<'a> {
@@ -77,10 +85,12 @@ impl Candidate<'_> {
             let wait =
                 waiting::shown(self.curator, paths, waiting::shows(self.settings.verbose), wait);
             let leadership = signals.unless_ended(wait).await??;
+            Watched::new([leadership.view()]).record();
             match signals.unless_ended(check_recipe(self.curator, path, false)).await? {
                 // Without a connection, the leadership is about to be lost.
                 Err(error) if error.is_transient() => {
-                    say(&chain(&error));
+                    Event::Warning.say(&chain(&error));
+                    released();
                     continue;
                 }
                 checked => checked??,
@@ -98,7 +108,8 @@ impl Candidate<'_> {
             if self.arguments.once || !stands_again {
                 return Err(failure);
             }
-            say(&failure.to_string());
+            failure.say();
+            released();
         }
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::error::ErrorKind as HelpKind;
 use zookeeper_recipes::{Error, ErrorKind};
 
-use crate::{stderr, text};
+use crate::log::{self, Event};
+use crate::stderr;
 
 /// Wrong usage: `EX_USAGE` of `sysexits.h`.
 pub(crate) const USAGE: u8 = 64;
@@ -34,12 +35,18 @@ pub(crate) type Outcome = Result<u8, Failure>;
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
+    event: Event,
     message: String,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, event: Event::of(code), message: message.into() }
+    }
+
+    /// A busy lock. The user chooses the exit code.
+    pub(crate) fn busy(code: u8, message: impl Into<String>) -> Self {
+        Self { event: Event::Busy, ..Self::new(code, message) }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -68,6 +75,11 @@ impl Failure {
     pub(crate) fn code(&self) -> u8 {
         self.code
     }
+
+    /// Reports a failure that does not end `zklock`.
+    pub(crate) fn say(&self) {
+        self.event.say(&self.to_string());
+    }
 }
 
 /// The outcome of several steps, each of which is carried out even if others failed.
@@ -80,7 +92,7 @@ impl First {
         match (outcome, &self.0) {
             (Ok(_), _) => {}
             (Err(failure), None) => self.0 = Some(failure),
-            (Err(failure), Some(_)) => say(&failure.to_string()),
+            (Err(failure), Some(_)) => failure.say(),
         }
     }
 
@@ -138,7 +150,7 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 pub(crate) fn report(outcome: Outcome) -> u8 {
     let code = outcome.unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
-            say(&failure.to_string());
+            failure.event.exits(failure.code, &failure.to_string());
         }
         failure.code()
     });
@@ -150,15 +162,17 @@ pub(crate) fn report(outcome: Outcome) -> u8 {
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let is_help =
         !error.use_stderr() || error.kind() == HelpKind::DisplayHelpOnMissingArgumentOrSubcommand;
-    if is_help {
+    if is_help && error.use_stderr() && log::is_json() {
+        Event::Usage.exits(USAGE, "no command is given; see --help");
+    } else if is_help {
         if let Err(error) = error.print()
             && error.kind() != std::io::ErrorKind::BrokenPipe
         {
-            say(&format!("cannot write the help: {error}"));
+            Event::Internal.exits(INTERNAL, &format!("cannot write the help: {error}"));
             return ExitCode::from(INTERNAL);
         }
     } else {
-        say(&in_one_line(&error.render().to_string()));
+        Event::Usage.exits(USAGE, &in_one_line(&error.render().to_string()));
     }
     ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
 }
@@ -182,10 +196,9 @@ fn joined(text: &str) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// Writes one line to stderr. A missing reader is not an error.
+/// Writes one line to stderr, for a message that is no special event.
 pub(crate) fn say(line: &str) {
-    let line = text::visible(line.as_bytes());
-    stderr::write(format!("zklock: {line}\n").as_bytes());
+    Event::Notice.say(line);
 }
 
 #[cfg(test)]

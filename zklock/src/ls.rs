@@ -10,7 +10,8 @@ use zookeeper_recipes::{Curator, Error};
 use crate::arguments::Ls;
 use crate::connection::briefly;
 use crate::contenders::{Contender, Entry, STRANGERS, are_strangers, contenders, identity, token};
-use crate::exit::{Outcome, chain, say};
+use crate::exit::{Outcome, chain};
+use crate::log::Event;
 use crate::output::{Ends, now, print};
 use crate::records::{Record, records, table};
 use crate::settings::Settings;
@@ -21,15 +22,15 @@ use crate::text;
 const SHORTEST: Duration = Duration::from_millis(100);
 
 pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
-    briefly(settings, async |curator| match arguments.watch {
-        None => {
-            let (found, records) = look(curator, &arguments.path).await?;
-            if are_strangers(&found) {
-                say(STRANGERS);
-            }
-            print(&rendered(&found, &records, arguments.json, false))
+    briefly(settings, async |curator| {
+        if let Some(every) = arguments.watch {
+            return watch(curator, arguments, every.max(SHORTEST)).await;
         }
-        Some(every) => watch(curator, arguments, every.max(SHORTEST)).await,
+        let (found, records) = look(curator, &arguments.path).await?;
+        if are_strangers(&found) {
+            Event::Warning.say(STRANGERS);
+        }
+        print(&rendered(&found, &records, arguments.json, false))
     })
     .await
 }
@@ -52,7 +53,7 @@ async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
             }
             Err(error) if !error.is_transient() => return Err(error.into()),
             Err(error) if *json => {
-                say(&chain(&error));
+                Event::Warning.say(&chain(&error));
                 String::new()
             }
             Err(error) => titled(&format!("{}\n", text::visible(chain(&error).as_bytes()))),

@@ -4,12 +4,14 @@
 compile_error!("zklock needs Linux: it asks the kernel that no command outlives it");
 
 mod arguments;
+mod background;
 mod breaking;
 mod check;
 mod connection;
 mod contenders;
 mod elect;
 mod exit;
+mod log;
 mod ls;
 mod observe;
 mod output;
@@ -36,13 +38,29 @@ use crate::settings::Settings;
 use crate::supervision::Terminal;
 
 fn main() -> ExitCode {
+    // A panic is reported in one line, like any other failure.
+    panic::set_hook(Box::new(|panic| {
+        log::Event::Internal.say(&format!("an error of zklock itself: {panic}"));
+    }));
     let mut stage = env::args_os().skip(1);
     match stage.next() {
-        Some(name) if name == supervision::SUPERVISE => return supervision::supervise(stage),
-        Some(name) if name == supervision::EXECUTE => return supervision::execute(stage),
+        Some(name) if name == supervision::SUPERVISE => {
+            log::inherit();
+            return supervision::supervise(stage);
+        }
+        Some(name) if name == supervision::EXECUTE => {
+            log::inherit();
+            return supervision::execute(stage);
+        }
         _ => {}
     }
-    let arguments = match Arguments::read() {
+    let read = Arguments::read();
+    let connection = match &read {
+        Ok(arguments) => arguments.connection.clone(),
+        Err(_) => settings::of_wrong_line(),
+    };
+    log::begin(settings::log_format(&connection), connection.verbose);
+    let arguments = match read {
         Ok(arguments) => arguments,
         Err(error) => return exit::usage(&error),
     };
@@ -51,8 +69,6 @@ fn main() -> ExitCode {
         let _ = signals::block(&[SIGTTIN, SIGTTOU]); // this cannot fail for valid signals
     }
     stderr::in_background();
-    // A panic is reported in one line, like any other failure.
-    panic::set_hook(Box::new(|panic| exit::say(&format!("an error of zklock itself: {panic}"))));
     let code = exit::report(execute(arguments));
     if code == exit::of_signal(SIGINT) && Terminal::of_this_process().is_some() {
         signals::end_as_interrupted();
@@ -61,6 +77,7 @@ fn main() -> ExitCode {
 }
 
 fn execute(arguments: Arguments) -> Outcome {
+    log::about(arguments.command.paths());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let dispatched = AssertUnwindSafe(|| runtime.block_on(dispatch(arguments)));
     let outcome = panic::catch_unwind(dispatched);
@@ -71,9 +88,6 @@ fn execute(arguments: Arguments) -> Outcome {
 
 async fn dispatch(arguments: Arguments) -> Outcome {
     let Arguments { connection, command } = arguments;
-    if connection.verbose {
-        output::log();
-    }
     // Only for commands that need settings: a mistake in the file must not prevent printing the manual.
     let settings = || Settings::read(connection);
     match command {

@@ -1,17 +1,15 @@
 //! Writes to stdout, which may be closed, and ends when `zklock` has to end.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::SystemTime;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::oneshot;
-use tracing_subscriber::EnvFilter;
 
 use crate::exit::{Failure, Outcome};
 use crate::signals::Signals;
-use crate::stderr::Stderr;
 
 /// Writes the text at once. A missing reader is not a failure.
 pub(crate) fn print(text: &str) -> Outcome {
@@ -29,17 +27,6 @@ fn unwritten(error: &io::Error) -> Failure {
 /// Returns the current time, for a line of output.
 pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
-}
-
-/// Shows the log of the library on stderr, from level info on, or as `RUST_LOG` selects.
-pub(crate) fn log() {
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new("zookeeper_recipes=info"));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(|| Stderr)
-        .with_ansi(io::stderr().is_terminal());
-    let _ = subscriber.try_init(); // fails only if there is one already
 }
 
 /// The events that end a command which would otherwise run forever.

@@ -9,7 +9,7 @@ use zookeeper_recipes::Curator;
 
 use crate::connection::is_connected;
 use crate::contenders::{Contender, contenders, held_by};
-use crate::exit::say;
+use crate::log::Event;
 use crate::observe::until;
 use crate::supervision::reap_all;
 use crate::text::ordinal;
@@ -62,7 +62,8 @@ async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
         if is_known && said.as_ref() != Some(&news) {
             let place = place.map(|place| format!("{} in the queue, ", ordinal(place)));
             let queue = if news.0 { held_by(&before) } else { "no server answers".to_owned() };
-            say(&format!("waiting for {path}: {}{queue}", place.unwrap_or_default()));
+            Event::Waiting
+                .say(&format!("waiting for {path}: {}{queue}", place.unwrap_or_default()));
             said = Some(news);
         }
         let pause = ASK + ASK_EACH * u32::try_from(before.len()).unwrap_or(u32::MAX);

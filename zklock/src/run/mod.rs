@@ -92,11 +92,12 @@ impl Wait<'_> {
         };
         let held = self.wait(&arguments.paths, acquire, signals).await?;
         ending.was_held = true;
+        let watched = Watched::new(held.iter().map(|guard| guard.view()));
+        watched.record();
         for path in &arguments.paths {
             let checked = check_recipe(self.curator, path, arguments.count.is_some());
             signals.unless_ended(checked).await???;
         }
-        let watched = Watched::new(held.iter().map(|guard| guard.view()));
         let end = self.supervise(&watched, signals).await?;
         match end.failure(watched.loss()) {
             Some(failure) => Err(failure),
@@ -208,7 +209,7 @@ impl Wait<'_> {
         let is_silent = self.deadline.is_some() && !is_connected(self.curator);
         let silence = if is_silent { "; no server answers now" } else { "" };
         let paths = paths.join(", ");
-        Failure::new(conflict_exit_code, format!("{paths} is busy{after}{holder}{silence}"))
+        Failure::busy(conflict_exit_code, format!("{paths} is busy{after}{holder}{silence}"))
     }
 }
 

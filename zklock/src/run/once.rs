@@ -7,7 +7,8 @@ use tokio::task::JoinSet;
 use zookeeper_recipes::{Error, Hold, OnceOutcome};
 
 use super::{Ending, Wait, left};
-use crate::exit::{Failure, Outcome, say};
+use crate::exit::{Failure, Outcome};
+use crate::log::Event;
 use crate::signals::Signals;
 use crate::supervision::Watched;
 use crate::text;
@@ -41,13 +42,15 @@ impl Wait<'_> {
             Begun::Run(hold) => hold,
             Begun::Done { by, at } => {
                 if self.settings.verbose && !self.arguments.quiet {
-                    say(&format!("done by {} at {}", text::shown(by.as_bytes()), text::time(at)));
+                    let by = text::shown(by.as_bytes());
+                    Event::Done.say(&format!("done by {by} at {}", text::time(at)));
                 }
                 return Ok(0);
             }
         };
         ending.was_held = true;
         let watched = Watched::new([hold]);
+        watched.record();
         let end = self.supervise(&watched, signals).await?;
         if let Some(failure) = end.failure(watched.loss()) {
             return Err(failure);

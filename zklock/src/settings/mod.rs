@@ -1,5 +1,6 @@
 //! The servers and the credentials: from the command line and the environment, both by `clap`, then from the configuration files.
 
+mod log_format;
 mod secrets;
 
 use std::env;
@@ -9,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub(crate) use self::log_format::{log_format, of_wrong_line};
 pub(crate) use self::secrets::Credentials;
 use zookeeper_recipes::zookeeper_client::{Acl, AuthId, Permission};
 
@@ -49,12 +51,7 @@ impl Settings {
     ///
     /// A setting or a file that cannot be read or used.
     pub(crate) fn read(given: Connection) -> Result<Self, Failure> {
-        let value = |name| env::var_os(name).filter(|value| !value.is_empty());
-        let home = || value("HOME").map(|home| PathBuf::from(home).join(".config"));
-        let base = value("XDG_CONFIG_HOME").map(PathBuf::from);
-        let base = base.filter(|base| base.is_absolute()).or_else(home);
-        let folders: Vec<_> = base.into_iter().chain([PathBuf::from("/etc")]).collect();
-        Self::of(given, value("ZKLOCK_AUTH"), &folders)
+        Self::of(given, variable("ZKLOCK_AUTH"), &folders())
     }
 
     fn of(given: Connection, auth: Option<OsString>, folders: &[PathBuf]) -> Result<Self, Failure> {
@@ -89,6 +86,19 @@ impl Settings {
             connection_timeout: all.connection_timeout.unwrap_or(CONNECTION_TIMEOUT),
         })
     }
+}
+
+/// Returns a variable of the environment that is not empty.
+fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Returns the folders of the user's file and of the machine's.
+fn folders() -> Vec<PathBuf> {
+    let home = || variable("HOME").map(|home| PathBuf::from(home).join(".config"));
+    let base = variable("XDG_CONFIG_HOME").map(PathBuf::from);
+    let base = base.filter(|base| base.is_absolute()).or_else(home);
+    base.into_iter().chain([PathBuf::from("/etc")]).collect()
 }
 
 /// Parses `scheme:id:perms`, as in ZooKeeper's own shell. The id may contain colons.
@@ -246,7 +256,7 @@ mod tests {
             let file = format!("{folder}/zklock.toml");
             assert!(said.contains(&file) && said.contains("--config"), "{said}");
             let all = "server = 'a'\nsession-timeout = 9\nconnection-timeout = 9\nnamespace = '/a'\nid = 'a'
-                auth-file = 'a'\ntls-ca = 'a'\ntls-cert = 'a'\ntls-key = 'a'\nacl = ['world:anyone:r']";
+                auth-file = 'a'\ntls-ca = 'a'\ntls-cert = 'a'\ntls-key = 'a'\nacl = ['world:anyone:r']\nlog-format = 'json'";
             let all = parse(&home.write("all.toml", all), all.as_bytes()).unwrap();
             assert!(with_files(all, &[home.0.join(folder)]).is_ok());
         }
@@ -260,6 +270,7 @@ mod tests {
             ("\nsession-timeout = true", ":2: a timeout is a string or a number, not of type"),
             ("session-timeout = 'soon'", ":1: timeout soon: "),
             ("session-timeout = 0.01", ":1: timeout 0.01: it must be from 100 ms to 24 h"),
+            ("log-format = 'yaml'", ":1: unknown variant `yaml`, expected `text` or `json`"),
             ("id = 'a'\nsever = 'b'", ":2: unknown key; there are `server`, "),
             ("[tls]\nca = 'x'", "unknown key; there are "),
             ("auth = 'digest:user:hunter2'", ":1: unknown key; there are "),

@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::exit::{Failure, say};
+use crate::exit::Failure;
+use crate::log::Event;
 
 /// Credentials of one of ZooKeeper's schemes; `sasl` is DIGEST-MD5.
 #[derive(Clone)]
@@ -60,7 +61,8 @@ pub(super) fn read(file: &Path, verbose: bool) -> Result<Vec<Credentials>, Failu
     // Such a file is not refused, because secrets in a container often have this mode.
     if verbose && mode & 0o077 != 0 {
         let mode = mode & 0o7777;
-        say(&format!("{shown} has credentials, and others may read it (mode {mode:04o})"));
+        Event::Warning
+            .say(&format!("{shown} has credentials, and others may read it (mode {mode:04o})"));
     }
     let mut credentials = Vec::new();
     for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {

@@ -16,6 +16,7 @@ use super::supervisor::SUPERVISE;
 use super::terminal::Terminal;
 use super::wire::{Order, Report, pair, send_with};
 use super::{NAME, orphans, processes};
+use crate::log;
 use crate::signals::{self, PASSED_ON};
 
 #[derive(Debug)]
@@ -43,7 +44,9 @@ impl Supervised {
         let (control, theirs) = pair()?;
         // Until the supervisor has handlers for these signals, one that is sent to all our processes would end it.
         let mask = signals::keep(&PASSED_ON)?;
-        let supervisor = Command::new("/proc/self/exe")
+        let mut supervisor = Command::new("/proc/self/exe");
+        log::bequeath(&mut supervisor);
+        let supervisor = supervisor
             .arg0(NAME)
             .arg(SUPERVISE)
             .args(command)

@@ -10,6 +10,7 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use super::clock::BootInstant;
 use super::terminal::Terminal;
 use crate::exit::{self, CANNOT_EXECUTE, NOT_FOUND};
+use crate::log::{self, Event};
 
 /// The name of this stage on the command line.
 pub(crate) const EXECUTE: &str = "__execute";
@@ -45,8 +46,11 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if lease_end.is_some_and(|end| end <= BootInstant::now()) {
         return ExitCode::from(exit::LOST);
     }
-    let error = Command::new(&program).args(arguments).exec();
-    exit::say(&format!("cannot execute {}: {error}", program.display()));
+    let mut command = Command::new(&program);
+    log::disinherit(&mut command);
+    let error = command.args(arguments).exec();
     let missing = error.kind() == io::ErrorKind::NotFound;
-    ExitCode::from(if missing { NOT_FOUND } else { CANNOT_EXECUTE })
+    let code = if missing { NOT_FOUND } else { CANNOT_EXECUTE };
+    Event::of(code).exits(code, &format!("cannot execute {}: {error}", program.display()));
+    ExitCode::from(code)
 }

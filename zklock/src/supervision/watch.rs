@@ -19,6 +19,7 @@ use super::watched::Watched;
 use super::wire::{Ended, Order, Report};
 use crate::arguments::{OnLost, OnRevoke};
 use crate::exit::{CANNOT_EXECUTE, Failure, INTERNAL, LOST, say};
+use crate::log::Event;
 use crate::signals::{self, Signals};
 
 /// The first pause until processes that should be dead are killed again.
@@ -95,6 +96,9 @@ impl Supervisor {
             Some(Report::Ended(Ended { code, interrupted, cause, at })) => {
                 if interrupted && watch.supervised.has_terminal() {
                     signals::interrupted_alone();
+                }
+                if self.verbose {
+                    Event::Ended.exits(code, &format!("the command ended with {code}"));
                 }
                 (code, cause, Some(at))
             }
@@ -204,7 +208,7 @@ impl Watch<'_> {
         let wait = match (self.supervisor.on_lost, loss) {
             (OnLost::Warn, _) => {
                 let path = &self.path;
-                return say(&format!("lost {path}: {loss}; the command goes on"));
+                return Event::Lost.say(&format!("lost {path}: {loss}; the command goes on"));
             }
             (OnLost::Term, loss) if loss != Loss::LeaseEnded => self.supervisor.kill_after,
             _ => Duration::ZERO,
@@ -237,10 +241,10 @@ impl Watch<'_> {
 
     fn asked(&mut self) {
         match self.supervisor.on_revoke {
-            OnRevoke::Ignore => say("asked to give the lock back; ignored"),
+            OnRevoke::Ignore => Event::Revoked.say("asked to give the lock back; ignored"),
             OnRevoke::Term => {
                 self.supervised.order(Order::Signal(SIGTERM));
-                say("asked to give the lock back: the command is told to end");
+                Event::Revoked.say("asked to give the lock back: the command is told to end");
             }
         }
     }
@@ -252,15 +256,21 @@ impl Watch<'_> {
             }
             Report::Refused(pid) => {
                 self.is_refused = true;
-                say(&format!("process {pid} of the command cannot be ended: it is another user's"));
+                Event::Warning.say(&format!(
+                    "process {pid} of the command cannot be ended: it is another user's"
+                ));
             }
             Report::Stopped { signal: SIGTTIN | SIGTTOU, .. } => {
                 self.wants_terminal = true;
                 self.offer_terminal();
             }
             _ if !self.supervisor.verbose => {}
-            Report::Started(pid) => say(&format!("the command runs as process {pid}")),
-            Report::Ending(cause) => say(&format!("the command is ended: {}", why(*cause))),
+            Report::Started(pid) => {
+                Event::Started.say(&format!("the command runs as process {pid}"));
+            }
+            Report::Ending(cause) => {
+                Event::Ending.say(&format!("the command is ended: {}", why(*cause)));
+            }
             Report::Stopped { signal, .. } => {
                 let name = signal_hook::low_level::signal_name(*signal).unwrap_or("a signal");
                 say(&format!("the command was stopped by {name}"));

@@ -6,6 +6,8 @@ use futures_util::FutureExt;
 use futures_util::future::select_all;
 use zookeeper_recipes::{Hold, Loss};
 
+use crate::log;
+
 /// All holds that the command needs. They count as lost when the first one is lost.
 #[derive(Debug)]
 pub(crate) struct Watched(Vec<Hold>);
@@ -14,6 +16,11 @@ impl Watched {
     /// Takes at least one hold.
     pub(crate) fn new(holds: impl IntoIterator<Item = Hold>) -> Self {
         Self(holds.into_iter().collect())
+    }
+
+    /// Records in the log that the locks are held.
+    pub(crate) fn record(&self) {
+        log::holds(self.0.iter().map(|hold| hold.fencing_token().value()).collect());
     }
 
     pub(crate) fn path(&self) -> String {

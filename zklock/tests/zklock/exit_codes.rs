@@ -118,6 +118,15 @@ revoke {path} --node _c_none | | 64 | --node~_c_none:~no~name~of~a~contender's~n
 break relative --yes | | 64 | "relative"
 break {path} --all --node x | | 64 | cannot~be~used~with
 completions tcsh | | 64 | tcsh
+run {path} --log-format= -- touch ran | | 64 | --log-format
+run {path} --log-format yaml -- touch ran | | 64 | yaml --log-format
+run {path} --log-format JSON -- touch ran | | 64 | JSON --log-format
+run {path} -- touch ran | ZKLOCK_LOG_FORMAT=yaml | 64 | yaml
+run {path} -- touch ran | ZKLOCK_VERBOSE=maybe | 64 | maybe
+run {path} -- touch ran | ZKLOCK_VERBOSE=2 | 64 | 2
+run {path} -c exit~3 | ZKLOCK_VERBOSE=no ZKLOCK_LOG_FORMAT=text | 3 |
+run {path} -c exit~3 | RUST_LOG= | 3 |
+run {path} -c exit~3 | RUST_LOG=[x | 3 | RUST_LOG=[x~is~not~used
 run {path} /bin/sh -c touch~ran | ZKLOCK_NAMESPACE={path} | 64 | /bin/sh ~--~
 run /bin/sh -c touch~ran | ZKLOCK_NAMESPACE={path} | 64 | /bin/sh ~--~
 run {path} /usr/bin/env -- touch ran | ZKLOCK_NAMESPACE={path} | 64 | /usr/bin/env ~--~

@@ -15,6 +15,7 @@ mod election;
 mod environment;
 mod exit_codes;
 mod help_and_manual;
+mod log;
 mod loss;
 mod ls_and_break;
 mod ls_of_foreign_nodes;

@@ -42,7 +42,7 @@ async fn a_key_is_run_until_it_succeeds_and_then_no_more() {
     }
     let ended = scene.zklock(["run", &scene.path, "-v", "--once", "a", "-c", "true"]).ended().await;
     assert!(
-        ended.code() == Some(0) && ended.stderr.contains("\nzklock: done by host-a:1 at 20"),
+        ended.code() == Some(0) && ended.stderr.contains(" zklock: done by host-a:1 at 20"),
         "{ended}"
     );
     let text = scene.zklock(["ls", &scene.path]).ended().await.text();

@@ -229,8 +229,10 @@ impl Ended {
         assert_eq!(self.code(), Some(code), "{self}");
         let all = self.stderr.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self}"));
         let line = all.rsplit('\n').next().unwrap_or(all);
-        let message =
-            line.strip_prefix("zklock: ").unwrap_or_else(|| panic!("not its own: {self}"));
+        // With `-v` a time comes first.
+        let untimed = line.split_once("Z ").filter(|(time, _)| time.starts_with("20"));
+        let message = untimed.map_or(line, |(_, message)| message).strip_prefix("zklock: ");
+        let message = message.unwrap_or_else(|| panic!("not its own: {self}"));
         assert!(!message.is_empty(), "an empty line: {self}");
         for part in parts {
             assert!(message.contains(part), "`{part}` is not said: {self}");

@@ -1,0 +1,310 @@
+//! The lines on stderr: text for people, or one JSON object for each.
+//!
+//! A line says which lock it is about. A process takes part in one lock, or in several at once, so it notes the paths and
+//! the tokens here, and no message has to bring them along.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fmt::{self, Debug};
+use std::io::{self, IsTerminal};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize, Serializer};
+use tracing::field::{Field, Visit};
+use tracing::{Event as Record, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::arguments::LogFormat;
+use crate::exit;
+use crate::stderr::{self, Stderr};
+use crate::text;
+
+/// The kind of a message, for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// A message of a library that `zklock` uses.
+    Library,
+    /// Any other message.
+    Notice,
+    /// Something went wrong, and `zklock` continues.
+    Warning,
+    Waiting,
+    Started,
+    /// The command is being ended.
+    Ending,
+    Ended,
+    /// Another process asked for the lock.
+    Revoked,
+    /// No server has confirmed a release.
+    Unconfirmed,
+    /// The key of `run --once` is recorded.
+    Done,
+    Busy,
+    Lost,
+    /// Wrong usage.
+    Usage,
+    Unavailable,
+    /// An error of `zklock` itself.
+    Internal,
+    /// The command cannot be executed.
+    NotExecuted,
+    /// A signal ended `zklock`.
+    Signal,
+    /// Any other failure.
+    Failed,
+}
+
+impl Event {
+    /// Returns the kind of a failure with this exit code.
+    pub(crate) fn of(code: u8) -> Self {
+        match code {
+            exit::USAGE => Self::Usage,
+            exit::UNAVAILABLE => Self::Unavailable,
+            exit::INTERNAL => Self::Internal,
+            exit::BUSY => Self::Busy,
+            exit::LOST => Self::Lost,
+            exit::CANNOT_EXECUTE | exit::NOT_FOUND => Self::NotExecuted,
+            129.. => Self::Signal,
+            _ => Self::Failed,
+        }
+    }
+
+    /// A busy lock is no error: on most machines of a fleet it is the usual end.
+    fn level(self) -> &'static str {
+        use Event::{
+            Busy, Done, Ended, Ending, Library, Notice, Revoked, Signal, Started, Unconfirmed,
+            Waiting, Warning,
+        };
+        match self {
+            Library | Notice | Waiting | Started | Ended | Revoked | Done | Busy => "info",
+            Warning | Ending | Unconfirmed | Signal => "warn",
+            _ => "error",
+        }
+    }
+
+    /// Writes one line to stderr. A missing reader is not an error.
+    pub(crate) fn say(self, text: &str) {
+        self.write(None, text);
+    }
+
+    /// Writes the line about the end with this exit code.
+    pub(crate) fn exits(self, code: u8, text: &str) {
+        self.write(Some(code), text);
+    }
+
+    fn write(self, exit_code: Option<u8>, text: &str) {
+        let log = Log::current();
+        let line = match log.format {
+            Format::Text => format!("zklock: {}\n", text::visible(text.as_bytes())),
+            Format::TimedText => {
+                format!("{} zklock: {}\n", now(), text::visible(text.as_bytes()))
+            }
+            Format::Json => Line { exit_code, ..log.line(self, self.level(), text) }.json(),
+        };
+        stderr::write(line.as_bytes());
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Format {
+    Text,
+    /// Text with the time before it.
+    TimedText,
+    Json,
+}
+
+/// What each line of this process is about.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Log {
+    format: Format,
+    paths: Vec<String>,
+    /// The fencing tokens, in the order of the paths; none while no lock is held.
+    tokens: Vec<i64>,
+}
+
+static LOG: Mutex<Log> =
+    Mutex::new(Log { format: Format::Text, paths: Vec::new(), tokens: Vec::new() });
+
+/// The variable by which the other processes of a run get the state of the log. The command does not get it.
+const INHERITED: &str = "LOCK_SUPERVISOR_LOG";
+
+impl Log {
+    fn current() -> Self {
+        LOG.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn change(change: impl FnOnce(&mut Self)) {
+        change(&mut LOG.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn line<'a>(&'a self, event: Event, level: &'a str, message: &'a str) -> Line<'a> {
+        Line {
+            time: now(),
+            level,
+            event,
+            path: &self.paths,
+            token: &self.tokens,
+            exit_code: None,
+            message,
+            target: None,
+            span: None,
+            fields: BTreeMap::new(),
+        }
+    }
+}
+
+/// Selects the format, and shows the log of the libraries: from level info on if `verbose`, or as `RUST_LOG` selects.
+pub(crate) fn begin(format: LogFormat, verbose: bool) {
+    let format = match format {
+        LogFormat::Json => Format::Json,
+        LogFormat::Text if verbose => Format::TimedText,
+        LogFormat::Text => Format::Text,
+    };
+    Log::change(|log| log.format = format);
+    let selected = env::var("RUST_LOG").ok().filter(|selected| !selected.is_empty());
+    let selected = selected.and_then(|selected| match EnvFilter::try_new(&selected) {
+        Ok(filter) => Some(filter),
+        Err(error) => {
+            Event::Warning.say(&format!("RUST_LOG={selected} is not used: {error}"));
+            None
+        }
+    });
+    let filter = selected.or_else(|| verbose.then(|| EnvFilter::new("zookeeper_recipes=info")));
+    let Some(filter) = filter else { return };
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stderr);
+    // Each fails only if there is a subscriber already.
+    let _ = if format == Format::Json {
+        subscriber.with_ansi(false).event_format(Json).try_init()
+    } else {
+        subscriber.with_ansi(io::stderr().is_terminal()).try_init()
+    };
+}
+
+/// Returns true if each line is a JSON object.
+pub(crate) fn is_json() -> bool {
+    Log::current().format == Format::Json
+}
+
+/// Notes the paths of the locks. Several locks are acquired in the order of their paths.
+pub(crate) fn about(paths: &[String]) {
+    let mut paths = paths.to_vec();
+    paths.sort();
+    Log::change(|log| log.paths = paths);
+}
+
+/// Notes the tokens of the locks that are held, in the order of their paths; none once they are released.
+pub(crate) fn holds(tokens: Vec<i64>) {
+    Log::change(|log| log.tokens = tokens);
+}
+
+/// Lets a process of this program write such lines as well.
+pub(crate) fn bequeath(process: &mut Command) {
+    if let Ok(log) = serde_json::to_string(&Log::current()) {
+        process.env(INHERITED, log);
+    }
+}
+
+/// Takes over what [`bequeath`] gave to this process.
+pub(crate) fn inherit() {
+    let inherited = env::var(INHERITED).ok().and_then(|log| serde_json::from_str(&log).ok());
+    if let Some(inherited) = inherited {
+        Log::change(|log| *log = inherited);
+    }
+}
+
+/// Keeps the state of the log from a command.
+pub(crate) fn disinherit(command: &mut Command) {
+    command.env_remove(INHERITED);
+}
+
+fn now() -> String {
+    text::time(SystemTime::now())
+}
+
+/// A line as JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    level: &'a str,
+    event: Event,
+    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "one_or_all")]
+    path: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "one_or_all")]
+    token: &'a [i64],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
+    message: &'a str,
+    /// The module of a library that wrote the message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<&'a str>,
+    /// The library's work at that time, from the outside in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    fields: BTreeMap<&'static str, String>,
+}
+
+impl Line<'_> {
+    fn json(&self) -> String {
+        text::json(self) + "\n"
+    }
+}
+
+/// Most runs have one lock: its path and its token are plain values, those of several locks are arrays.
+fn one_or_all<T: Serialize, S: Serializer>(all: &&[T], to: S) -> Result<S::Ok, S::Error> {
+    match all {
+        [one] => one.serialize(to),
+        all => all.serialize(to),
+    }
+}
+
+/// Formats the messages of the libraries as lines of JSON.
+struct Json;
+
+impl<S, N> FormatEvent<S, N> for Json
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        record: &Record<'_>,
+    ) -> fmt::Result {
+        let mut fields = Fields::default();
+        record.record(&mut fields);
+        let spans = context.event_scope().into_iter().flat_map(|scope| scope.from_root());
+        let spans: Vec<_> = spans.map(|span| span.name()).collect();
+        let message = fields.0.remove("message").unwrap_or_default();
+        let level = record.metadata().level().as_str().to_lowercase();
+        let log = Log::current();
+        let line = Line {
+            target: Some(record.metadata().target()),
+            span: (!spans.is_empty()).then(|| spans.join(":")),
+            fields: fields.0,
+            ..log.line(Event::Library, &level, &message)
+        };
+        writer.write_str(&line.json())
+    }
+}
+
+/// The fields of a library's message, as text.
+#[derive(Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.to_owned());
+    }
+}
