@@ -186,6 +186,9 @@ pub(crate) struct Run {
     /// Print nothing if it is busy or done
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// File for node_exporter (DIR/NAME.prom)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics_file: Option<PathBuf>,
     /// Exit code if the lock is busy
     #[arg(long, short = 'E', value_name = "N", default_value_t = crate::exit::BUSY)]
     pub(crate) conflict_exit_code: u8,
@@ -252,6 +255,9 @@ pub(crate) struct Elect {
     /// Exit with 76 when the leadership is lost, instead of standing again
     #[arg(long)]
     pub(crate) once: bool,
+    /// File for node_exporter (DIR/NAME.prom)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) supervision: Supervision,
     /// The command and its arguments

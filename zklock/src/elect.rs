@@ -12,6 +12,7 @@ use crate::connection::{self, connect, goodbye, is_unconfirmed};
 use crate::contenders::check_recipe;
 use crate::exit::{Failure, LOST, Outcome, chain};
 use crate::log::{self, Event};
+use crate::metrics;
 use crate::output::Ends;
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -63,8 +64,9 @@ async fn announce(latch: &LeaderLatch, mut ends: Ends) -> Outcome {
     }
 }
 
-/// Records that the leadership is lost.
+/// Records that the leadership is lost, unless that is recorded.
 fn released() {
+    metrics::lost();
     log::holds(Vec::new());
 }
 

@@ -1,6 +1,8 @@
 //! The end of `zklock`: the exit codes, and the one line with the reason.
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -66,6 +68,21 @@ impl Failure {
         Self::new(code, "")
     }
 
+    /// A file or a folder that cannot be written: a usage error if it was badly chosen, and an internal one otherwise,
+    /// such as for a full disk.
+    pub(crate) fn unwritable(option: &str, path: &Path, error: &io::Error) -> Self {
+        use io::ErrorKind::{
+            InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
+            ReadOnlyFilesystem,
+        };
+        let wrong = format!("{option}: cannot write to {}: {error}", path.display());
+        match error.kind() {
+            InvalidFilename | InvalidInput | IsADirectory | NotADirectory | NotFound
+            | PermissionDenied | ReadOnlyFilesystem => Self::usage(wrong),
+            _ => Self::internal(wrong),
+        }
+    }
+
     /// A failure by this signal, at a time when nothing has to be undone.
     pub(crate) fn signal(signal: i32) -> Self {
         let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
@@ -74,6 +91,10 @@ impl Failure {
 
     pub(crate) fn code(&self) -> u8 {
         self.code
+    }
+
+    pub(crate) fn event(&self) -> Event {
+        self.event
     }
 
     /// Reports a failure that does not end `zklock`.

@@ -13,6 +13,7 @@ mod elect;
 mod exit;
 mod log;
 mod ls;
+mod metrics;
 mod observe;
 mod output;
 mod pages;
@@ -79,11 +80,14 @@ fn main() -> ExitCode {
 fn execute(arguments: Arguments) -> Outcome {
     log::about(arguments.command.paths());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    metrics::begin(&arguments.command)?;
     let dispatched = AssertUnwindSafe(|| runtime.block_on(dispatch(arguments)));
     let outcome = panic::catch_unwind(dispatched);
     // Do not wait for a reader of our stdout that does not read.
     runtime.shutdown_background();
-    outcome.unwrap_or_else(|_| Err(Failure::reported(exit::INTERNAL)))
+    let outcome = outcome.unwrap_or_else(|_| Err(Failure::reported(exit::INTERNAL)));
+    metrics::ended(&outcome);
+    outcome
 }
 
 async fn dispatch(arguments: Arguments) -> Outcome {

@@ -36,7 +36,7 @@ pub(crate) fn man(folder: Option<&Path>) -> Outcome {
         }
         Ok(())
     });
-    written.map_err(|error| cannot_be_there(folder, &error))?;
+    written.map_err(|error| Failure::unwritable("--dir", folder, &error))?;
     Ok(0)
 }
 
@@ -132,14 +132,4 @@ fn see_also(command: &clap::Command, all: &clap::Command) -> String {
     let mut roff = Roff::default();
     roff.control("SH", ["SEE ALSO"]).text(line);
     roff.render()
-}
-
-/// Returns a usage error if the folder was badly chosen, and an internal one otherwise, such as for a full disk.
-fn cannot_be_there(folder: &Path, error: &io::Error) -> Failure {
-    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
-    let wrong = format!("--dir: cannot write to {}: {error}", folder.display());
-    match error.kind() {
-        NotFound | NotADirectory | PermissionDenied | ReadOnlyFilesystem => Failure::usage(wrong),
-        _ => Failure::internal(wrong),
-    }
 }

@@ -20,6 +20,7 @@ use super::wire::{Ended, Order, Report};
 use crate::arguments::{OnLost, OnRevoke};
 use crate::exit::{CANNOT_EXECUTE, Failure, INTERNAL, LOST, say};
 use crate::log::Event;
+use crate::metrics;
 use crate::signals::{self, Signals};
 
 /// The first pause until processes that should be dead are killed again.
@@ -204,6 +205,7 @@ impl Watch<'_> {
 
     fn lost(&mut self, loss: Loss) {
         self.loss = Some(loss);
+        metrics::lost();
         self.supervised.order(Order::Lost);
         let wait = match (self.supervisor.on_lost, loss) {
             (OnLost::Warn, _) => {
@@ -250,6 +252,9 @@ impl Watch<'_> {
     }
 
     fn take(&mut self, report: &Report) {
+        if let Report::Ending(_) = report {
+            metrics::lost();
+        }
         match report {
             Report::Stopped { continued: true, .. } => {
                 say("the command cannot be suspended while it holds the lock");

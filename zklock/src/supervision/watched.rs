@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::select_all;
 use zookeeper_recipes::{Hold, Loss};
 
-use crate::log;
+use crate::{log, metrics};
 
 /// All holds that the command needs. They count as lost when the first one is lost.
 #[derive(Debug)]
@@ -18,9 +18,10 @@ impl Watched {
         Self(holds.into_iter().collect())
     }
 
-    /// Records in the log that the locks are held.
+    /// Records in the log and in the metrics that the locks are held.
     pub(crate) fn record(&self) {
         log::holds(self.0.iter().map(|hold| hold.fencing_token().value()).collect());
+        metrics::acquired();
     }
 
     pub(crate) fn path(&self) -> String {

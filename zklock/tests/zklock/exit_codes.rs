@@ -127,6 +127,15 @@ run {path} -- touch ran | ZKLOCK_VERBOSE=2 | 64 | 2
 run {path} -c exit~3 | ZKLOCK_VERBOSE=no ZKLOCK_LOG_FORMAT=text | 3 |
 run {path} -c exit~3 | RUST_LOG= | 3 |
 run {path} -c exit~3 | RUST_LOG=[x | 3 | RUST_LOG=[x~is~not~used
+run {path} --metrics-file= -- touch ran | | 64 | --metrics-file
+run {path} --metrics-file / -- touch ran | | 64 | --metrics-file:~cannot~write~to~/: regular
+run {path} --metrics-file /dev/null -- touch ran | | 64 | /dev/null regular
+run {path} --metrics-file .. -- touch ran | | 64 | --metrics-file regular
+run {path} --metrics-file /no/such/folder/x.prom -- touch ran | | 64 | /no/such/folder/x.prom
+run {path} --metrics-file {script} -- touch ran | | 64 | {script} name~another~one
+run {path} --metrics-file {script}/x.prom -- touch ran | | 64 | {script}/x.prom
+run {path} --metrics-file /proc/x.prom -- touch ran | | 64 | /proc/x.prom
+elect {path} --metrics-file /dev/null -- touch ran | | 64 | /dev/null regular
 run {path} /bin/sh -c touch~ran | ZKLOCK_NAMESPACE={path} | 64 | /bin/sh ~--~
 run /bin/sh -c touch~ran | ZKLOCK_NAMESPACE={path} | 64 | /bin/sh ~--~
 run {path} /usr/bin/env -- touch ran | ZKLOCK_NAMESPACE={path} | 64 | /usr/bin/env ~--~

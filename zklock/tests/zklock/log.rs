@@ -30,7 +30,7 @@ fn object(ended: &Ended) -> Value {
 }
 
 /// Arguments, variables, the event and the exit code. `{held}` is held by another process.
-const ROWS: [(&str, &str, &str, i32); 14] = [
+const ROWS: [(&str, &str, &str, i32); 15] = [
     ("run {held} -n -- touch ran", "", "busy", 75),
     ("run {held} -n -E 9 -- touch ran", "", "busy", 9),
     ("run {held} -n -E 0 -- touch ran", "", "busy", 0),
@@ -50,6 +50,7 @@ const ROWS: [(&str, &str, &str, i32); 14] = [
         "unavailable",
         69,
     ),
+    ("run {path} --metrics-file /dev/null -- touch ran", "", "usage", 64),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,6 +19,7 @@ mod log;
 mod loss;
 mod ls_and_break;
 mod ls_of_foreign_nodes;
+mod metrics;
 mod once;
 mod process_trees;
 mod revocation;
