@@ -288,6 +288,9 @@ pub(crate) struct Ls {
     /// Repeat at this interval [default: 2s]
     #[arg(long, value_name = "DURATION", value_parser = duration, num_args = 0..=1, default_missing_value = "2s", require_equals = true)]
     pub(crate) watch: Option<Duration>,
+    /// Exit with 1 unless N sessions contend within 30 s (300 looks)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "watch")]
+    pub(crate) expect: Option<u32>,
 }
 
 /// Ask the holders to give a lock back. `zklock run` and `zklock elect` then send TERM to their command.

@@ -1,16 +1,18 @@
 //! `zklock ls`.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use zookeeper_recipes::{Curator, Error};
 
 use crate::arguments::Ls;
 use crate::connection::briefly;
 use crate::contenders::{Contender, Entry, STRANGERS, are_strangers, contenders, identity, token};
-use crate::exit::{Outcome, chain};
+use crate::exit::{Failure, Outcome, chain};
 use crate::log::Event;
 use crate::output::{Ends, now, print};
 use crate::records::{Record, records, table};
@@ -21,18 +23,78 @@ use crate::text;
 /// The shortest interval; a shorter one would only load the servers.
 const SHORTEST: Duration = Duration::from_millis(100);
 
+/// The looks for `--expect`: enough to find a contender that has a znode for 1 % of the time.
+const EXPECT_LOOKS: u32 = 300;
+const EXPECT_EVERY: Duration = Duration::from_millis(100);
+
+/// The exit code if fewer sessions contend than expected.
+const TOO_FEW: u8 = 1;
+
 pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
     briefly(settings, async |curator| {
         if let Some(every) = arguments.watch {
             return watch(curator, arguments, every.max(SHORTEST)).await;
         }
+        let too_few = match arguments.expect {
+            Some(count) => expect(curator, &arguments.path, count).await?,
+            None => None,
+        };
         let (found, records) = look(curator, &arguments.path).await?;
-        if are_strangers(&found) {
+        if too_few.is_none() && are_strangers(&found) {
             Event::Warning.say(STRANGERS);
         }
-        print(&rendered(&found, &records, arguments.json, false))
+        let printed = print(&rendered(&found, &records, arguments.json, false));
+        too_few.map_or(printed, Err)
     })
     .await
+}
+
+/// Looks until so many sessions were seen. Returns the failure if they are fewer after all looks.
+///
+/// A contender that holds the lock for milliseconds has no znode most of the time, so one look proves nothing. The looks
+/// come at uneven intervals, because those at even ones may always miss a contender that works by a timer.
+async fn expect(curator: &Curator, path: &str, count: u32) -> Result<Option<Failure>, Failure> {
+    let end = Instant::now() + EXPECT_EVERY * EXPECT_LOOKS;
+    let mut seen = BTreeMap::new();
+    let mut looks = 0;
+    for number in 0..EXPECT_LOOKS {
+        let slot = end - EXPECT_EVERY * (EXPECT_LOOKS - number);
+        if slot + EXPECT_EVERY < Instant::now() {
+            continue; // the look before took so long
+        }
+        // The fractions of multiples of this number, the golden ratio, lie evenly between 0 and 1.
+        let part = (f64::from(number) * 0.618_034).fract();
+        sleep_until(slot + EXPECT_EVERY.mul_f64(part)).await;
+        match timeout_at(end, contenders(curator, path)).await {
+            Ok(Ok(found)) => {
+                looks += 1;
+                seen.extend(found.iter().filter_map(owner));
+            }
+            Ok(Err(error)) if !error.is_transient() => return Err(error.into()),
+            Ok(Err(_)) | Err(_) => {} // no server answers
+        }
+        if seen.len() >= count as usize {
+            return Ok(None);
+        }
+    }
+    let time = humantime::format_duration(EXPECT_EVERY * EXPECT_LOOKS);
+    if looks == 0 {
+        let why = format!("no answer of the servers about {path} within {time}");
+        return Err(Failure::unavailable(why));
+    }
+    let found = seen.len();
+    let who: Vec<_> = seen.into_values().collect();
+    let who = if who.is_empty() { String::new() } else { format!(": {}", who.join(", ")) };
+    let why = format!(
+        "{found} of {count} sessions contend for {path} in {looks} looks within {time}{who}"
+    );
+    Ok(Some(Failure::new(TOO_FEW, why)))
+}
+
+/// Returns the session of the contender and its name, unless its znode stays when its creator ends.
+fn owner(contender: &Contender) -> Option<(i64, String)> {
+    let session = contender.session_id.filter(|session| *session != 0)?;
+    Some((session, contender.who()))
 }
 
 async fn look(curator: &Curator, path: &str) -> Result<(Vec<Contender>, Vec<Record>), Error> {

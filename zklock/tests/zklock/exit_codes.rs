@@ -136,6 +136,12 @@ run {path} --metrics-file {script} -- touch ran | | 64 | {script} name~another~o
 run {path} --metrics-file {script}/x.prom -- touch ran | | 64 | {script}/x.prom
 run {path} --metrics-file /proc/x.prom -- touch ran | | 64 | /proc/x.prom
 elect {path} --metrics-file /dev/null -- touch ran | | 64 | /dev/null regular
+ls {path} --expect= | | 64 | --expect
+ls {path} --expect many | | 64 | many
+ls {path} --expect 0 | | 64 | --expect
+ls {path} --expect=-1 | | 64 | --expect
+ls {path} --expect 99999999999999999999 | | 64 | --expect
+ls {path} --expect 2 --watch | | 64 | cannot~be~used~with
 run {path} /bin/sh -c touch~ran | ZKLOCK_NAMESPACE={path} | 64 | /bin/sh ~--~
 run /bin/sh -c touch~ran | ZKLOCK_NAMESPACE={path} | 64 | /bin/sh ~--~
 run {path} /usr/bin/env -- touch ran | ZKLOCK_NAMESPACE={path} | 64 | /usr/bin/env ~--~

@@ -14,6 +14,7 @@ mod contention;
 mod election;
 mod environment;
 mod exit_codes;
+mod expectations;
 mod help_and_manual;
 mod log;
 mod loss;
