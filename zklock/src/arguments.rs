@@ -175,9 +175,9 @@ pub(crate) struct Run {
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
     /// Do not wait: exit with 75 if the lock is busy
-    #[arg(long, short, conflicts_with = "timeout")]
+    #[arg(long, short)]
     pub(crate) nonblock: bool,
-    /// Longest time to wait (10s, 1m 30s)
+    /// Longest time to connect and wait (10s, 1m 30s); with -n, to connect
     #[arg(long, short = 'w', value_name = "DURATION", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
     /// Run only if KEY is not recorded as done

@@ -1,7 +1,7 @@
 //! `zklock break`.
 
 use std::io::{IsTerminal, Write, stderr, stdin};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use zookeeper_recipes::zookeeper_client::Error;
 use zookeeper_recipes::{Curator, FencingToken};
@@ -17,6 +17,10 @@ use crate::text;
 
 /// The exit code if the user declines.
 const DECLINED: u8 = 1;
+
+/// What the deletion of a holder's znode does not do.
+const NOT_STOPPED: &str = "this does not stop the holder: `zklock run` learns of it at once, another holder of this library within a \
+                           sixth of its session timeout, and one of Curator or kazoo never";
 
 /// Attempts to delete a znode, each in the version that it has then.
 const TRIES: u32 = 5;
@@ -86,9 +90,7 @@ async fn delete_all(curator: &Curator, meant: &[Contender]) -> Outcome {
         }
     }
     if deleted.iter().any(|contender| contender.holds) {
-        say(
-            "the holder is not stopped by this: it learns that it lost the lock, and another process may hold the lock meanwhile",
-        );
+        say(&format!("{NOT_STOPPED}; the next one may hold the lock meanwhile"));
     }
     if deleted.iter().any(|contender| !contender.holds) {
         say("a waiter keeps waiting, at the end of the queue");
@@ -103,9 +105,12 @@ async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
         let does = if contender.holds { "holds" } else { "waits for" };
         let node = contender.node_name();
         let who = contender.who();
-        let age = contender.age();
-        let line = format!("{node}: {who} {does} {path}, for {age}");
+        let queued = contender.queued(SystemTime::now());
+        let line = format!("{node}: {who} {does} {path}, queued {queued} ago");
         question.push_str(&format!("{}\n", text::visible(line.as_bytes())));
+    }
+    if meant.iter().any(|contender| contender.holds) {
+        question.push_str(&format!("Note that {NOT_STOPPED}.\n"));
     }
     let which = if meant.len() == 1 { "it" } else { "all of them" };
     question.push_str(&format!("Delete {which}? [y/N] "));

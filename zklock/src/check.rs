@@ -7,7 +7,7 @@ use zookeeper_recipes::Curator;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteError};
 
 use crate::arguments::Check;
-use crate::connection::{accepts, connect, separately};
+use crate::connection::{accepts, connect, separately, short_session};
 use crate::exit::{Failure, Outcome};
 use crate::output::print;
 use crate::settings::Settings;
@@ -25,7 +25,7 @@ pub(crate) async fn check(arguments: &Check, settings: &Settings) -> Outcome {
     let mut lines = Vec::new();
     let mut curators = Vec::new();
     for (server, session) in servers.into_iter().zip(sessions) {
-        lines.push(session.map(|(line, curator)| {
+        lines.push(session.and_then(|(line, curator)| {
             curators.push((server, curator));
             line
         }));
@@ -61,7 +61,10 @@ fn shown(line: &Result<String, Failure>) -> String {
 }
 
 /// Opens a session with this server alone, without the chroot and the namespace, which connecting would create.
-async fn session(settings: &Settings, server: &str) -> Result<(String, Curator), Failure> {
+async fn session(
+    settings: &Settings,
+    server: &str,
+) -> Result<(Result<String, Failure>, Curator), Failure> {
     accepts(server, PATIENCE).await.map_err(|does| {
         Failure::unavailable(format!("{server} {does}: start it, or correct --server"))
     })?;
@@ -71,8 +74,12 @@ async fn session(settings: &Settings, server: &str) -> Result<(String, Curator),
     let curator = connect(&alone).await.map_err(named)?;
     let asked = settings.session_timeout;
     let granted = curator.session_timeout()?;
-    let of = if granted == asked { String::new() } else { format!(", not {asked:?}") };
-    Ok((format!("{server} granted a session with a timeout of {granted:?}{of}"), curator))
+    let shown = humantime::format_duration(granted);
+    let line = match short_session(granted, asked) {
+        Some(short) => Err(Failure::unavailable(format!("{server}: {short}"))),
+        None => Ok(format!("{server} granted a session with a timeout of {shown}")),
+    };
+    Ok((line, curator))
 }
 
 /// Creates the missing znodes down to the path, then a contender's znode, and deletes that again, all in one

@@ -27,6 +27,9 @@ const TCP_SCHEME: &str = "tcp://";
 /// Time limit for each step of the diagnosis of a server that gives no session.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The pause between two attempts to connect.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// A server closes connections beyond its limit without giving a reason, and each waiter has a connection.
 const LIMIT: &str = "has too many connections from this machine (maxClientCnxns, 60 by default)";
 
@@ -39,13 +42,21 @@ pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 ///
 /// Code 69 if there is no session within the connection timeout, with what each server did instead.
 pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
-    let (builder, servers) = prepare(settings)?;
-    match builder.connect(&servers).await {
-        Err(error) if error.kind() == ErrorKind::Unavailable => {
+    match try_connect(settings).await? {
+        Some(curator) => Ok(curator),
+        None => {
             let said = diagnose(&settings.server, settings.tls.is_some(), PATIENCE).await;
             Err(no_session(settings.connection_timeout, &said))
         }
-        connected => connected.map_err(|error| refused(settings, error)),
+    }
+}
+
+/// Waits for a session for the connection timeout. `None` if no server gave one.
+async fn try_connect(settings: &Settings) -> Result<Option<Curator>, Failure> {
+    let (builder, servers) = prepare(settings)?;
+    match builder.connect(&servers).await {
+        Err(error) if error.kind() == ErrorKind::Unavailable => Ok(None),
+        connected => connected.map(Some).map_err(|error| refused(settings, error)),
     }
 }
 
@@ -73,7 +84,7 @@ fn refused(settings: &Settings, error: Error) -> Failure {
     Failure::unavailable(format!("{error}: {which}"))
 }
 
-/// Connects like [`connect`], within `limit` if there is one.
+/// Connects like [`connect`]; if there is a `limit`, again and again until it is over. What a server refuses ends it at once.
 pub(crate) async fn connect_within(
     settings: &Settings,
     limit: Option<Duration>,
@@ -81,15 +92,47 @@ pub(crate) async fn connect_within(
     let Some(limit) = limit else { return connect(settings).await };
     // The diagnosis must be ready when the time is up.
     let share = PATIENCE.min(limit / 2);
+    let connected = async {
+        loop {
+            match try_connect(settings).await.transpose() {
+                Some(connected) => return connected,
+                None => sleep(PAUSE).await,
+            }
+        }
+    };
     let in_vain = async {
         sleep(limit - share).await;
         let diagnosed = diagnose(&settings.server, settings.tls.is_some(), share);
         tokio::join!(diagnosed, sleep(share)).0
     };
     tokio::select! {
-        connected = connect(settings) => connected,
+        biased;
+        connected = connected => connected,
         said = in_vain => Err(no_session(limit, &said)),
     }
+}
+
+/// Warns if the servers grant a shorter session timeout than was asked for.
+pub(crate) fn warn_of_short_session(curator: &Curator, settings: &Settings) {
+    let granted = curator.session_timeout().unwrap_or(settings.session_timeout);
+    if let Some(short) = short_session(granted, settings.session_timeout) {
+        Event::Warning.say(&short);
+    }
+}
+
+/// Returns what is wrong with the granted session timeout, if it is shorter than the one that was asked for.
+pub(crate) fn short_session(granted: Duration, asked: Duration) -> Option<String> {
+    let shown = humantime::format_duration;
+    let ends = granted / 2;
+    (granted < asked).then(|| {
+        format!(
+            "the servers grant a session timeout of {}, not {}, so a command is ended after an outage of {}: raise \
+             maxSessionTimeout (or tickTime) in zoo.cfg of each server, or lower --session-timeout",
+            shown(granted),
+            shown(asked),
+            shown(ends)
+        )
+    })
 }
 
 fn no_session(within: Duration, said: &str) -> Failure {
@@ -111,6 +154,15 @@ pub(crate) async fn goodbye(curator: Curator, limit: Duration, unconfirmed: Opti
 /// Returns true if a server is connected, as far as is known.
 pub(crate) fn is_connected(curator: &Curator) -> bool {
     matches!(curator.state(), ConnectionState::Connected | ConnectionState::Reconnected)
+}
+
+/// Returns the longest time for which the servers may keep the session if they hear nothing more of it. Its lease ends a third of the
+/// timeout earlier.
+pub(crate) fn session_left(curator: &Curator) -> Duration {
+    match curator.session_timeout() {
+        Ok(timeout) => curator.session_lease_left() + timeout / 3,
+        Err(_) => Duration::ZERO, // the session is over
+    }
 }
 
 /// Returns true if no server has confirmed a release yet. Reports a release that failed.

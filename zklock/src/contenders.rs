@@ -1,6 +1,7 @@
 //! The holders and the waiters of a lock of any recipe.
 
 use std::ops::Deref;
+use std::time::SystemTime;
 
 use futures_util::try_join;
 use serde::Serialize;
@@ -82,9 +83,10 @@ impl Contender {
         all.iter().find(is_it).unwrap_or(self).clone()
     }
 
-    /// Returns the age of the contender's node, as far as the clocks agree.
-    pub(crate) fn age(&self) -> String {
-        let since = self.since.map(text::since);
+    /// Returns the time since the contender queued, which is not the time since it holds: no server knows that. `now` is by the
+    /// servers' clock, as far as it is known.
+    pub(crate) fn queued(&self, now: SystemTime) -> String {
+        let since = self.since.map(|since| text::between(since, now));
         since.map_or_else(|| "an unknown time".to_owned(), text::age)
     }
 }
@@ -108,9 +110,11 @@ pub(crate) struct Entry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     identity_hex: Option<String>,
     session: String,
-    /// `None`, like the age and the token, if the node may not be read and the server does not report them.
-    since: Option<String>,
-    age: Option<u64>,
+    /// When the contender queued, by the servers' clock. `None`, like the seconds since and the token, if the node may not be read
+    /// and the server does not report them.
+    queued_at: Option<String>,
+    /// By the clock of this machine.
+    queued_seconds: Option<u64>,
     token: Option<i64>,
     node: &'a str,
     path: &'a str,
@@ -124,8 +128,8 @@ impl<'a> Entry<'a> {
             identity: identity.as_deref(),
             identity_hex: str::from_utf8(participant.data()).err().map(|_| hex(participant.data())),
             session: text::session(*session_id),
-            since: since.map(text::time),
-            age: since.map(|since| text::since(since).as_secs()),
+            queued_at: since.map(text::time),
+            queued_seconds: since.map(|since| text::between(since, SystemTime::now()).as_secs()),
             token: fencing_token.map(FencingToken::value),
             node: participant.node_name(),
             path: &participant.node,
@@ -233,11 +237,11 @@ pub(crate) fn are_strangers(contenders: &[Contender]) -> bool {
 pub(crate) const STRANGERS: &str = "contenders of Curator and of kazoo are there, which keep each other out only if they \
                                     are set up to: each is shown in the queue of its kind";
 
-/// `held by host:123 for 3m 2s`; `held by 3, the first host:123 for 3m 2s`.
-pub(crate) fn held_by(contenders: &[Contender]) -> String {
+/// `held by host:123, queued 3m 2s ago`; `held by 3, the first host:123, queued 3m 2s ago`. `now` as for [`Contender::queued`].
+pub(crate) fn held_by(contenders: &[Contender], now: SystemTime) -> String {
     let mut holders = contenders.iter().filter(|contender| contender.holds);
     let Some(first) = holders.next() else { return "nobody holds it now".to_owned() };
-    let who = format!("{} for {}", first.who(), first.age());
+    let who = format!("{}, queued {} ago", first.who(), first.queued(now));
     match holders.count() {
         0 => format!("held by {who}"),
         more => format!("held by {}, the first {who}", more + 1),

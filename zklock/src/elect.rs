@@ -8,16 +8,17 @@ use zookeeper_recipes::leader::LeaderLatch;
 use zookeeper_recipes::{Curator, ErrorKind, Hold};
 
 use crate::arguments::{Elect, OnRevoke};
-use crate::connection::{self, connect, goodbye, is_unconfirmed};
+use crate::connection::{self, connect, goodbye, is_unconfirmed, warn_of_short_session};
 use crate::contenders::check_recipe;
 use crate::exit::{Failure, LOST, Outcome, chain};
 use crate::log::{self, Event};
 use crate::metrics;
+use crate::nesting;
 use crate::output::Ends;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::{End, Supervisor, Watched};
-use crate::waiting;
+use crate::waiting::{self, Messages};
 
 /// Time limit at the end for giving up the place in the queue.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -25,6 +26,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub(crate) async fn elect(arguments: Elect, settings: &Settings) -> Outcome {
     let mut signals = Signals::new()?;
     let curator = signals.unless_ended(connect(settings)).await??;
+    warn_of_short_session(&curator, settings);
     let mut unconfirmed = false;
     let outcome = take_part(&arguments, settings, &curator, signals, &mut unconfirmed).await;
     let unconfirmed = unconfirmed.then_some(arguments.path.as_str());
@@ -42,6 +44,7 @@ async fn take_part(
     // Checked now, and not only once this process leads.
     arguments.supervision.kill_after(curator.session_timeout()?)?;
     let latch = curator.leader_latch(&arguments.path)?;
+    signals.unless_ended(nesting::check(curator, &arguments.path, |_, _| true)).await??;
     let outcome = if arguments.command.is_empty() {
         announce(&latch, Ends::new(signals)).await
     } else {
@@ -84,8 +87,12 @@ impl Candidate<'_> {
         loop {
             let paths = slice::from_ref(path);
             let wait = self.latch.leadership();
-            let wait =
-                waiting::shown(self.curator, paths, waiting::shows(self.settings.verbose), wait);
+            let wait = waiting::shown(
+                self.curator,
+                paths,
+                Messages::of_standby(self.settings.verbose),
+                wait,
+            );
             let leadership = signals.unless_ended(wait).await??;
             Watched::new([leadership.view()]).record();
             match signals.unless_ended(check_recipe(self.curator, path, false)).await? {
@@ -131,6 +138,8 @@ impl Candidate<'_> {
             on_lost: supervision.on_lost,
             kill_after: supervision.kill_after(session)?,
             on_revoke: OnRevoke::Term,
+            servers: self.settings.server.clone(),
+            session,
             only: false,
             verbose: self.settings.verbose,
         };

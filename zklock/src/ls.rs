@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, stdout};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
@@ -147,7 +147,7 @@ fn rendered(found: &[Contender], records: &[Record], as_json: bool, in_one_line:
     if found.is_empty() && !records.is_empty() {
         return table(records);
     }
-    let header = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN", "NODE"];
+    let header = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "QUEUED", "TOKEN", "NODE"];
     let rows: Vec<_> =
         [header.map(str::to_owned)].into_iter().chain(found.iter().map(row)).collect();
     text::table(&rows) + &table(records)
@@ -168,7 +168,7 @@ fn row(contender: &Contender) -> [String; 8] {
             none.to_owned()
         }),
         text::session(contender.session_id),
-        contender.age(),
+        contender.queued(SystemTime::now()),
         token(contender),
         text::visible(contender.node_name().as_bytes()),
     ]

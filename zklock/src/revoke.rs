@@ -1,5 +1,7 @@
 //! `zklock revoke`.
 
+use std::time::SystemTime;
+
 use zookeeper_recipes::interop::Revoker;
 
 use crate::arguments::Revoke;
@@ -24,9 +26,9 @@ pub(crate) async fn revoke(arguments: &Revoke, settings: &Settings) -> Outcome {
                 Ok(true) => {
                     let does = if contender.holds { "holds it" } else { "waits for it" };
                     let who = contender.who();
-                    let age = contender.age();
+                    let queued = contender.queued(SystemTime::now());
                     let node = text::visible(contender.node_name().as_bytes());
-                    print(&format!("asked {who}, which {does}, for {age} ({node})\n"))
+                    print(&format!("asked {who}, which {does} and queued {queued} ago ({node})\n"))
                 }
                 Err(error) => Err(error.into()),
             });

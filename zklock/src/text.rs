@@ -22,9 +22,9 @@ pub(crate) fn age(age: Duration) -> String {
     }
 }
 
-/// Returns the time since then; zero if the servers' clock is ahead of ours.
-pub(crate) fn since(time: SystemTime) -> Duration {
-    SystemTime::now().duration_since(time).unwrap_or_default()
+/// Returns the time between the two; zero if the clock of the earlier one is ahead of the other.
+pub(crate) fn between(earlier: SystemTime, later: SystemTime) -> Duration {
+    later.duration_since(earlier).unwrap_or_default()
 }
 
 /// Formats a number as `1st`, `2nd`, `11th`.
@@ -147,7 +147,8 @@ mod tests {
         for (seconds, text) in rows {
             assert_eq!(age(Duration::from_secs(seconds)), text);
         }
-        assert_eq!(since(SystemTime::now() + Duration::from_secs(60)), Duration::ZERO);
+        let now = SystemTime::now();
+        assert_eq!(between(now + Duration::from_secs(60), now), Duration::ZERO);
     }
 
     #[test]

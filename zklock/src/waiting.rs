@@ -2,9 +2,9 @@
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::Curator;
 
 use crate::connection::is_connected;
@@ -12,7 +12,7 @@ use crate::contenders::{Contender, contenders, held_by};
 use crate::log::Event;
 use crate::observe::until;
 use crate::supervision::reap_all;
-use crate::text::ordinal;
+use crate::text::{self, ordinal};
 
 /// The first message comes after this time; a lock that is acquired sooner causes none.
 const BEFORE_FIRST: Duration = Duration::from_millis(300);
@@ -21,20 +21,50 @@ const BEFORE_FIRST: Duration = Duration::from_millis(300);
 const ASK: Duration = Duration::from_secs(2);
 const ASK_EACH: Duration = Duration::from_millis(20);
 
-/// Returns true if the holder is shown during a wait.
-pub(crate) fn shows(verbose: bool) -> bool {
-    verbose || io::stderr().is_terminal()
+/// The first message of a wait without a terminal, and the pause between two.
+const FIRST_LINE: Duration = Duration::from_secs(10);
+const NEXT_LINE: Duration = Duration::from_secs(60);
+
+/// The messages during a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Messages {
+    Nothing,
+    /// One when the wait begins, and one when the holder changes.
+    Changes,
+    /// One after ten seconds and then each minute: a job whose output is a log must not look hung.
+    Minutes,
 }
 
-/// Waits, and if `shows`, reports the holder meanwhile: one line, and another one when the holder changes.
+impl Messages {
+    /// Those of a wait that is followed by people, or by nobody.
+    pub(crate) fn of_standby(verbose: bool) -> Self {
+        if verbose || io::stderr().is_terminal() { Self::Changes } else { Self::Nothing }
+    }
+
+    /// Those of a job.
+    pub(crate) fn of_job(verbose: bool, quiet: bool) -> Self {
+        match Self::of_standby(verbose) {
+            _ if quiet => Self::Nothing,
+            Self::Nothing => Self::Minutes,
+            messages => messages,
+        }
+    }
+}
+
+/// Waits, and meanwhile says what this process waits for.
 pub(crate) async fn shown<T>(
     curator: &Curator,
     paths: &[String],
-    shows: bool,
+    messages: Messages,
     wait: impl Future<Output = T>,
 ) -> T {
-    let shown =
-        async { if shows { follow(curator, paths).await } else { std::future::pending().await } };
+    let shown = async {
+        match messages {
+            Messages::Nothing => std::future::pending().await,
+            Messages::Changes => follow(curator, paths).await,
+            Messages::Minutes => remind(curator, paths).await,
+        }
+    };
     tokio::select! {
         biased;
         done = wait => done,
@@ -43,30 +73,47 @@ pub(crate) async fn shown<T>(
     }
 }
 
+async fn remind(curator: &Curator, paths: &[String]) -> Infallible {
+    let began = Instant::now();
+    sleep(FIRST_LINE).await;
+    loop {
+        let queue = timeout(ASK, Queue::read(curator, paths, began)).await.ok().flatten();
+        let text = match &queue {
+            Some(queue) => queue.shown(),
+            None => format!("{}: no server answers", paths.join(", ")),
+        };
+        let waited = text::age(began.elapsed());
+        Event::Waiting.say(&format!("waiting for {text} (for {waited} so far)"));
+        sleep(NEXT_LINE).await;
+    }
+}
+
 async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
+    let began = Instant::now();
     sleep(BEFORE_FIRST).await;
     let mut said = None;
     let mut states = curator.watch_state();
     loop {
         let queue = tokio::select! {
             biased;
-            queue = read(curator, paths) => queue,
+            queue = Queue::read(curator, paths, began) => queue,
             () = until(&mut states, false) => None,
         };
-        let is_known = queue.is_some() || !is_connected(curator);
-        let (path, place, before) = queue.unwrap_or_else(|| (paths.join(", "), None, Vec::new()));
-        let holder = before.iter().find(|one| one.holds);
-        let holder = holder.map(|holder| holder.node.clone());
+        let is_connected = is_connected(curator);
+        let holder = queue.as_ref().and_then(Queue::holder);
+        let is_queued = queue.as_ref().is_some_and(|queue| queue.place.is_some());
         // Compared without the age, which changes all the time.
-        let news = (is_connected(curator), place.is_some(), holder.clone());
-        if is_known && said.as_ref() != Some(&news) {
-            let place = place.map(|place| format!("{} in the queue, ", ordinal(place)));
-            let queue = if news.0 { held_by(&before) } else { "no server answers".to_owned() };
-            Event::Waiting
-                .say(&format!("waiting for {path}: {}{queue}", place.unwrap_or_default()));
+        let news = (is_connected, is_queued, holder.clone());
+        if (queue.is_some() || !is_connected) && said.as_ref() != Some(&news) {
+            let text = match &queue {
+                Some(queue) if is_connected => queue.shown(),
+                _ => format!("{}: no server answers", paths.join(", ")),
+            };
+            Event::Waiting.say(&format!("waiting for {text}"));
             said = Some(news);
         }
-        let pause = ASK + ASK_EACH * u32::try_from(before.len()).unwrap_or(u32::MAX);
+        let before = queue.map_or(0, |queue| queue.before.len());
+        let pause = ASK + ASK_EACH * u32::try_from(before).unwrap_or(u32::MAX);
         sleep(pause).await;
         // This is one small request, however long the queue is.
         while let Some(holder) = &holder
@@ -78,25 +125,56 @@ async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
     }
 }
 
-/// Returns the first path where this process waits, its place there from 1 unless its node does not exist yet, and
-/// the holders and waiters before it. `None` while the servers do not answer.
-async fn read(
-    curator: &Curator,
-    paths: &[String],
-) -> Option<(String, Option<usize>, Vec<Contender>)> {
-    for path in paths {
-        let mut all = contenders(curator, path).await.ok()?;
-        // Read after the listing, in case a new session began meanwhile.
-        let session = curator.session_id().ok()?;
-        // This process holds its locks at the earlier paths.
-        let is_ours = |one: &&Contender| one.session_id == Some(session) && !one.holds;
-        let ours = all.iter().find(is_ours).map(|ours| (ours.queue(), ours.place));
-        if ours.is_some() || paths.len() == 1 {
-            all.retain(|one| {
-                ours.is_none_or(|(queue, place)| one.queue() == queue && one.place < place)
-            });
-            return Some((path.clone(), ours.map(|_| all.len() + 1), all));
+/// The queue at the first path where this process waits.
+struct Queue {
+    path: String,
+    /// This process's place from 1, unless its node does not exist yet.
+    place: Option<usize>,
+    /// The holders and the waiters before it.
+    before: Vec<Contender>,
+    /// The servers' clock.
+    now: SystemTime,
+}
+
+impl Queue {
+    /// Reads the queue in which this process has waited since `began`. `None` while the servers do not answer.
+    async fn read(curator: &Curator, paths: &[String], began: Instant) -> Option<Self> {
+        for path in paths {
+            let mut all = contenders(curator, path).await.ok()?;
+            // Read after the listing, in case a new session began meanwhile.
+            let session = curator.session_id().ok()?;
+            // This process holds its locks at the earlier paths.
+            let is_ours = |one: &&Contender| one.session_id == Some(session) && !one.holds;
+            let ours = all.iter().find(is_ours).map(|ours| (ours.queue(), ours.place));
+            if ours.is_some() || paths.len() == 1 {
+                let now = servers_now(curator, &all, began);
+                all.retain(|one| {
+                    ours.is_none_or(|(queue, place)| one.queue() == queue && one.place < place)
+                });
+                let place = ours.map(|_| all.len() + 1);
+                return Some(Self { path: path.clone(), place, before: all, now });
+            }
         }
+        None
     }
-    None
+
+    fn holder(&self) -> Option<String> {
+        let holder = self.before.iter().find(|one| one.holds);
+        holder.map(|holder| holder.node.clone())
+    }
+
+    fn shown(&self) -> String {
+        let place = self.place.map(|place| format!("{} in the queue, ", ordinal(place)));
+        let queue = held_by(&self.before, self.now);
+        format!("{}: {}{queue}", self.path, place.unwrap_or_default())
+    }
+}
+
+/// Returns the servers' clock by the node of this process, which has queued since `began`; without a node, the clock of this
+/// machine.
+pub(crate) fn servers_now(curator: &Curator, all: &[Contender], began: Instant) -> SystemTime {
+    let session = curator.session_id().ok();
+    let ours = all.iter().find(|one| session.is_some() && one.session_id == session && !one.holds);
+    let queued_at = ours.and_then(|ours| ours.since);
+    queued_at.map_or_else(SystemTime::now, |queued_at| queued_at + began.elapsed())
 }

@@ -8,21 +8,28 @@ use std::sync::Arc;
 
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 use zookeeper_recipes::session::RetryPolicy;
-use zookeeper_recipes::{Curator, Error, ErrorKind, Guards, InterProcessMultiLock, Lock};
+use zookeeper_recipes::{Curator, Error, ErrorKind, Guards, InterProcessMultiLock, Lock, Released};
 
 use crate::arguments::Run;
-use crate::connection::{FAREWELL, connect_within, goodbye, is_connected, is_unconfirmed};
-use crate::contenders::{check_recipe, contenders, held_by};
+use crate::connection::{
+    FAREWELL, connect_within, goodbye, is_connected, is_unconfirmed, session_left,
+    warn_of_short_session,
+};
+use crate::contenders::{Contender, Kind, check_recipe, contenders, held_by};
 use crate::exit::{Failure, Outcome};
+use crate::nesting;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::{End, Supervisor, Watched};
-use crate::waiting;
+use crate::text;
+use crate::waiting::{self, Messages};
 
 /// The pause between two tries while ZooKeeper does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The wait for a lock stops this long before its deadline, so that the place in the queue is given up by then.
 const LEAVING: Duration = Duration::from_millis(500);
+/// Time limit for querying the holder when a signal ends the wait.
+const AT_SIGNAL: Duration = Duration::from_millis(500);
 /// The holder is queried this long before the end of the wait.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -30,16 +37,26 @@ pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     let began = Instant::now();
     let mut signals = Signals::new()?;
     // As with `flock`, a timeout of zero means not to wait.
-    let waits = !arguments.nonblock && arguments.timeout != Some(Duration::ZERO);
-    let limit = arguments.timeout.filter(|_| waits);
-    let curator = signals.unless_ended(connect_within(settings, limit)).await??;
+    let timeout = arguments.timeout.filter(|timeout| !timeout.is_zero());
+    let curator = signals.unless_ended(connect_within(settings, timeout)).await??;
+    warn_of_short_session(&curator, settings);
+    let waits = !arguments.nonblock && (timeout.is_some() || arguments.timeout.is_none());
+    // Without a wait, the time limit is for the connecting alone.
+    let limit = timeout.filter(|_| waits);
     let end = limit.map(|limit| began + limit);
     // The place in the queue must be given up by the end.
     let deadline = limit.map(|limit| began + limit - LEAVING.min(limit / 4));
     let policy = if waits { RetryPolicy::forever(PAUSE) } else { RetryPolicy::default() };
     let locking = curator.with_retry(policy);
-    let wait =
-        Wait { arguments: &arguments, settings, curator: &curator, locking, waits, deadline };
+    let wait = Wait {
+        arguments: &arguments,
+        settings,
+        curator: &curator,
+        locking,
+        waits,
+        began: Instant::now(),
+        deadline,
+    };
     let mut ending = Ending::default();
     let outcome = async {
         arguments.supervision.kill_after(curator.session_timeout()?)?;
@@ -72,6 +89,8 @@ struct Wait<'a> {
     locking: Curator,
     /// True if the run waits for a busy lock.
     waits: bool,
+    /// When the wait for the lock began.
+    began: Instant,
     /// The time at which a lock that is still busy is given up.
     deadline: Option<Instant>,
 }
@@ -79,6 +98,10 @@ struct Wait<'a> {
 impl Wait<'_> {
     async fn run_locked(&self, signals: &mut Signals, ending: &mut Ending) -> Outcome {
         let arguments = self.arguments;
+        for path in &arguments.paths {
+            let waits = |ours: &Contender, all: &[Contender]| self.waits_for(ours, all);
+            signals.unless_ended(nesting::check(self.curator, path, waits)).await??;
+        }
         let locks = arguments.paths.iter().map(|path| self.lock(path));
         let locks = locks.collect::<Result<Vec<_>, _>>()?;
         // Each process takes the locks in the same order: otherwise two processes could wait for each other.
@@ -92,7 +115,8 @@ impl Wait<'_> {
         };
         let held = self.wait(&arguments.paths, acquire, signals).await?;
         ending.was_held = true;
-        let watched = Watched::new(held.iter().map(|guard| guard.view()));
+        let watched =
+            Watched::new(held.iter().map(|guard| guard.view())).since_its_start(self.curator);
         watched.record();
         for path in &arguments.paths {
             let checked = check_recipe(self.curator, path, arguments.count.is_some());
@@ -101,8 +125,22 @@ impl Wait<'_> {
         let end = self.supervise(&watched, signals).await?;
         match end.failure(watched.loss()) {
             Some(failure) => Err(failure),
-            None => finish(end, held, signals, ending).await,
+            None => finish(end, held, self.curator, signals, ending).await,
         }
+    }
+
+    /// Returns true if this run waits as long as `holder`, one of `all`, holds the lock.
+    fn waits_for(&self, holder: &Contender, all: &[Contender]) -> bool {
+        self.waits
+            && match (holder.kind, self.arguments.count) {
+                (Kind::Lease, Some(count)) => {
+                    let held =
+                        all.iter().filter(|one| one.kind == Kind::Lease && one.holds).count();
+                    held >= usize::try_from(count).unwrap_or(usize::MAX)
+                }
+                (Kind::Read, _) => !self.arguments.read,
+                _ => true,
+            }
     }
 
     fn lock(&self, path: &str) -> Result<Arc<dyn Lock>, Error> {
@@ -127,9 +165,13 @@ impl Wait<'_> {
         signals: &mut Signals,
     ) -> Result<T, Failure> {
         let Self { arguments, settings, curator, .. } = *self;
-        let shows = !arguments.quiet && waiting::shows(settings.verbose);
-        let acquire = waiting::shown(curator, paths, shows, acquire);
-        let (acquired, holder) = signals.unless_ended(self.with_holder(paths, acquire)).await?;
+        let messages = Messages::of_job(settings.verbose, arguments.quiet);
+        let acquire = waiting::shown(curator, paths, messages, acquire);
+        let (acquired, holder) = match signals.unless_ended(self.with_holder(paths, acquire)).await
+        {
+            Ok(acquired) => acquired,
+            Err(failure) => return Err(self.interrupted(paths, failure).await),
+        };
         let has_deadline = self.deadline.is_some();
         match acquired {
             Ok(held) => Ok(held),
@@ -169,13 +211,26 @@ impl Wait<'_> {
         (acquired, holder)
     }
 
+    /// Says what this process waited for when the signal of `failure` came.
+    async fn interrupted(&self, paths: &[String], failure: Failure) -> Failure {
+        let holder = timeout(AT_SIGNAL, self.holder_of(paths)).await.ok().flatten();
+        let waited = text::age(self.began.elapsed());
+        let paths = paths.join(", ");
+        let text = format!(
+            "{failure} after {waited} of waiting for {paths}{}",
+            holder.unwrap_or_default()
+        );
+        Failure::new(failure.code(), text)
+    }
+
     /// Returns the holder of the first path that has one. A quiet run does not query it.
     async fn holder_of(&self, paths: &[String]) -> Option<String> {
         for path in paths.iter().filter(|_| !self.arguments.quiet) {
             if let Ok(contenders) = contenders(self.curator, path).await
                 && contenders.iter().any(|contender| contender.holds)
             {
-                return Some(format!(": {}", held_by(&contenders)));
+                let now = waiting::servers_now(self.curator, &contenders, self.began);
+                return Some(format!(": {}", held_by(&contenders, now)));
             }
         }
         None
@@ -183,10 +238,13 @@ impl Wait<'_> {
 
     async fn supervise(&self, watched: &Watched, signals: &mut Signals) -> Result<End, Failure> {
         let supervision = &self.arguments.supervision;
+        let session = self.curator.session_timeout()?;
         let supervisor = Supervisor {
             on_lost: supervision.on_lost,
-            kill_after: supervision.kill_after(self.curator.session_timeout()?)?,
+            kill_after: supervision.kill_after(session)?,
             on_revoke: self.arguments.on_revoke,
+            servers: self.settings.server.clone(),
+            session,
             only: true,
             verbose: self.settings.verbose,
         };
@@ -202,7 +260,8 @@ impl Wait<'_> {
         if quiet {
             return Failure::reported(conflict_exit_code);
         }
-        let after = timeout.map(|limit| format!(" after {}", humantime::format_duration(limit)));
+        let limit = timeout.filter(|_| self.deadline.is_some());
+        let after = limit.map(|limit| format!(" after {}", humantime::format_duration(limit)));
         let after = after.unwrap_or_default();
         let holder = holder.unwrap_or_default();
         // A server has reported that the lock is busy.
@@ -225,12 +284,23 @@ fn left(end: Option<Instant>) -> Duration {
     end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
 }
 
+/// Waits for an answer of the servers, as long as they may keep the session. `None` after that.
+async fn within_session<T>(curator: &Curator, answer: impl Future<Output = T>) -> Option<T> {
+    timeout(session_left(curator), answer).await.ok()
+}
+
 /// Releases the lock, and reports a failure. A signal ends the wait for the release, not the release: the end of the
 /// session may still confirm it.
-async fn finish(end: End, held: Guards, signals: &mut Signals, ending: &mut Ending) -> Outcome {
+async fn finish(
+    end: End,
+    held: Guards,
+    curator: &Curator,
+    signals: &mut Signals,
+    ending: &mut Ending,
+) -> Outcome {
     let released = tokio::select! {
         biased;
-        released = held.release() => released,
+        released = within_session(curator, held.release()) => released.unwrap_or(Ok(Released::Pending)),
         _ = signals.ending() => {
             ending.is_unconfirmed = true;
             return Ok(end.code);

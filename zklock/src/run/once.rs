@@ -4,11 +4,12 @@ use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use zookeeper_recipes::{Error, Hold, OnceOutcome};
+use zookeeper_recipes::{Error, Hold, InterProcessOnce, OnceOutcome};
 
-use super::{Ending, Wait, left};
-use crate::exit::{Failure, Outcome};
+use super::{Ending, Wait, left, within_session};
+use crate::exit::{Failure, LOST, Outcome};
 use crate::log::Event;
+use crate::nesting;
 use crate::signals::Signals;
 use crate::supervision::Watched;
 use crate::text;
@@ -34,10 +35,12 @@ impl Wait<'_> {
         signals: &mut Signals,
         ending: &mut Ending,
     ) -> Outcome {
-        let mut run = self.start(key)?;
+        let once = self.locking.once(&self.arguments.paths[0], key)?;
         // The library escapes the key in both paths in the same way.
         let runs = format!("{}/runs", self.arguments.paths[0].trim_end_matches('/'));
         let runs = self.curator.mutex_for(runs, key)?.path().to_owned();
+        signals.unless_ended(nesting::check(self.curator, &runs, |_, _| self.waits)).await??;
+        let mut run = self.start(once);
         let hold = match self.wait(&[runs], begun(&mut run), signals).await? {
             Begun::Run(hold) => hold,
             Begun::Done { by, at } => {
@@ -49,7 +52,7 @@ impl Wait<'_> {
             }
         };
         ending.was_held = true;
-        let watched = Watched::new([hold]);
+        let watched = Watched::new([hold]).since_its_start(self.curator);
         watched.record();
         let end = self.supervise(&watched, signals).await?;
         if let Some(failure) = end.failure(watched.loss()) {
@@ -60,19 +63,23 @@ impl Wait<'_> {
         } else {
             drop(run.succeeded);
         }
-        match signals.unless_ended(run.task.join_next()).await? {
-            Some(Ok(Err(Some(error)))) => {
-                let failure = Failure::from(error);
-                let why = format!("the command ended with {}, but {failure}", end.code);
-                Err(Failure::new(failure.code(), why))
-            }
-            Some(Ok(_)) => Ok(end.code),
-            _ => Err(Failure::reported(crate::exit::INTERNAL)), // the panic was reported
+        let unrecorded = |why: &str| {
+            let why = format!(
+                "the command ended with {}, but its key {key} is not recorded, so it may run again: {why}",
+                end.code
+            );
+            Err(Failure::new(LOST, why))
+        };
+        let recorded = within_session(self.curator, run.task.join_next());
+        match signals.unless_ended(recorded).await? {
+            None => unrecorded("no server confirmed the record"),
+            Some(Some(Ok(Err(Some(error))))) => unrecorded(&Failure::from(error).to_string()),
+            Some(Some(Ok(_))) => Ok(end.code),
+            Some(_) => Err(Failure::reported(crate::exit::INTERNAL)), // the panic was reported
         }
     }
 
-    fn start(&self, key: &str) -> Result<Run, Failure> {
-        let once = self.locking.once(&self.arguments.paths[0], key)?;
+    fn start(&self, once: InterProcessOnce) -> Run {
         let waits = self.waits;
         let deadline = self.deadline;
         let (hand_out, hold) = oneshot::channel();
@@ -89,7 +96,7 @@ impl Wait<'_> {
                 None => once.try_run(body).await,
             }
         });
-        Ok(Run { task, hold, succeeded })
+        Run { task, hold, succeeded }
     }
 }
 

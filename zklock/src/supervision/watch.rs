@@ -39,6 +39,10 @@ pub(crate) struct Supervisor {
     pub(crate) on_lost: OnLost,
     pub(crate) kill_after: Duration,
     pub(crate) on_revoke: OnRevoke,
+    /// The servers, for people to read.
+    pub(crate) servers: String,
+    /// The session timeout that the servers granted.
+    pub(crate) session: Duration,
     /// True if no other command follows that would need our input and output.
     pub(crate) only: bool,
     pub(crate) verbose: bool,
@@ -52,6 +56,10 @@ pub(crate) struct End {
     pub(crate) code: u8,
     /// The reason why the command was ended, if it did not end by itself.
     pub(crate) cause: Option<Cause>,
+    /// What the end of a lease says of the servers.
+    silence: String,
+    /// What an ended command got.
+    sent: String,
     /// The loss of the lock while the command ran, if any.
     loss: Option<Loss>,
     /// True if the loss was reported when it happened.
@@ -116,7 +124,33 @@ impl Supervisor {
         let Watch { path, loss, lease_end, is_refused, .. } = watch;
         let is_reported = loss.is_some() && on_lost == OnLost::Warn;
         let in_time = at.is_some_and(|at| at <= lease_end);
-        Ok(End { path, code, cause, loss, is_reported, in_time, is_refused })
+        let silence = self.silence();
+        let sent = self.sent();
+        Ok(End { path, code, cause, silence, sent, loss, is_reported, in_time, is_refused })
+    }
+
+    /// Says for how long no server has answered when TERM is sent.
+    fn silence(&self) -> String {
+        let lease = self.session * 2 / 3;
+        let before = if self.on_lost == OnLost::Kill { Duration::ZERO } else { self.kill_after };
+        let shown =
+            |time: Duration| humantime::format_duration(Duration::from_secs(time.as_secs()));
+        format!(
+            "no answer from {} for {} of the session timeout of {}",
+            self.servers,
+            shown(lease.saturating_sub(before)),
+            shown(self.session)
+        )
+    }
+
+    fn sent(&self) -> String {
+        match self.on_lost {
+            OnLost::Term => {
+                let after = humantime::format_duration(self.kill_after);
+                format!("TERM, and KILL after {after}")
+            }
+            OnLost::Kill | OnLost::Warn => "KILL".to_owned(),
+        }
     }
 }
 
@@ -131,16 +165,17 @@ impl End {
         let in_time = self.in_time && cause.is_none();
         let now = now.filter(|loss| !(in_time && *loss == Loss::LeaseEnded));
         let why = match (self.loss.or(now), cause) {
+            (Some(Loss::LeaseEnded), Some(_)) => format!("lost {path}: {}", self.silence),
             (Some(loss), _) => format!("lost {path}: {loss}"),
             // The lease was renewed after all, when the command had already got TERM.
-            (None, Some(_)) => format!("no word from ZooKeeper, {path} was about to be lost"),
+            (None, Some(_)) => format!("{}, {path} was about to be lost", self.silence),
             (None, None) => return None,
         };
         let command = match cause {
             Some(_) if self.is_refused => {
                 "a process of the command could not be ended, and ended by itself".to_owned()
             }
-            Some(_) => "the command was ended".to_owned(),
+            Some(_) => format!("the command was ended ({})", self.sent),
             None => format!("the command ended by itself with {code}"),
         };
         Some(Failure::new(LOST, format!("{why}; {command}")))
@@ -310,7 +345,7 @@ fn go_on_at_ctrl_z() -> io::Result<()> {
 
 fn why(cause: Cause) -> &'static str {
     match cause {
-        Cause::LeaseEnding => "no word from ZooKeeper, the lease is about to end",
+        Cause::LeaseEnding => "no answer from ZooKeeper, the lease is about to end",
         Cause::Lost => "the lock is lost",
         Cause::Orphaned => "nobody supervises it",
     }

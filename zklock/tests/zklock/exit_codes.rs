@@ -27,7 +27,7 @@ run {path} -- {orphan} | | 127 | {orphan}
 run {path} -- {plain} | | 126 | {plain}
 run {path} -- / | | 126 | /
 run {path} -- {script} | | 0 | >it~ran
-run {held} -n -- touch ran | | 75 | {held}~is~busy:~held~by~host-a:123~for
+run {held} -n -- touch ran | | 75 | {held}~is~busy:~held~by~host-a:123,~queued
 run {held} --nonblock -- touch ran | | 75 | {held}~is~busy held~by~host-a:123
 run {held} -n --conflict-exit-code 200 -- touch ran | | 200 | {held}~is~busy
 run {held} -n -E 0 -- touch ran | | 0 | {held}~is~busy
@@ -80,7 +80,7 @@ break {path} --yes --server {nowhere} --connection-timeout 1s | | 69 | no~ZooKee
 run {path} --server localhost:1 --connection-timeout 1s -- touch ran | RUST_MIN_STACK=281474976710656 | 69 | no~thread~can~be~started
 run {path} -w soon -- touch ran | | 64 | soon
 run {path} -w 1e19 -- touch ran | | 64 | 1e19 at~most~365~days
-run {path} -n -w 1 -- touch ran | | 64 | cannot~be~used~with
+run {held} -n -w 1h -- touch ran | | 75 | {held}~is~busy:~held~by
 run {path} -E 256 -- touch ran | | 64 | 256
 run {path} --read --write -- touch ran | | 64 | cannot~be~used~with
 run {path} --read --count 2 -- touch ran | | 64 | cannot~be~used~with

@@ -74,7 +74,14 @@ const ROWS: [Row; 26] = [
     (Stalled, "--on-lost=kill", STUBBORN, Some(0), 76, LOST),
     (Stopped, "--on-lost=kill", STUBBORN, Some(0), 76, LOST),
     // It ends before the lease does, so that nothing is lost, and nothing is had any more.
-    (Refused, "", GIVES_WAY, Some(1), 76, &["no word from ZooKeeper", "ended"]),
+    (
+        Refused,
+        "",
+        GIVES_WAY,
+        Some(1),
+        76,
+        &["no answer from 127.0.0.1:", " of the session timeout of 6s", "TERM"],
+    ),
     (SupervisorKilled, "", STUBBORN, Some(0), 70, &["supervisor"]),
     (SupervisorStopped, "", STUBBORN, None, 76, &["lost "]),
     (BothKilled, "", STAYS, Some(0), -1, &[]),

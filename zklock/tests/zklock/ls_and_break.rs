@@ -44,14 +44,14 @@ async fn ls_shows_who_holds_and_who_waits() {
         assert_eq!(one["place"], place);
         assert_eq!(one["token"], stat.czxid);
         assert_eq!(one["session"], format!("0x{:x}", stat.ephemeral_owner));
-        assert!(one["age"].is_number(), "{one}");
+        assert!(one["queued_seconds"].is_number(), "{one}");
     }
-    let keys = ["place", "state", "kind", "identity", "session", "since", "age", "token", "node"];
+    let keys = ["place", "state", "kind", "identity", "session", "queued_at", "queued_seconds"];
     let text = ended.text();
     let line = text.lines().nth(1).unwrap();
     let found: Vec<_> = keys
         .into_iter()
-        .chain(["path", "revocation_requested"])
+        .chain(["token", "node", "path", "revocation_requested"])
         .map(|key| line.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("{key}: {line}")))
         .collect();
     assert!(found.is_sorted(), "{line}");
@@ -59,7 +59,10 @@ async fn ls_shows_who_holds_and_who_waits() {
     ended.quietly(0);
     let text = ended.text();
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(rows[0], ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "AGE", "TOKEN", "NODE"]);
+    assert_eq!(
+        rows[0],
+        ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "QUEUED", "TOKEN", "NODE"]
+    );
     assert_eq!(rows[1][..4], ["1", "holds", "mutex", "host-a"]);
     assert_eq!(rows[2][..4], ["2", "waits", "mutex", "host-b"]);
     assert_eq!(rows.len(), 3);
@@ -131,7 +134,7 @@ async fn break_takes_the_lock_away_and_the_holder_is_told() {
     scene.children_are(1).await;
     let ended = breaks(&scene, &[]).await;
     assert!(ended.text().contains(&name) && ended.text().contains("host-a"), "{ended}");
-    assert!(ended.stderr.contains("not stopped"), "{ended}");
+    assert!(ended.stderr.contains("does not stop the holder"), "{ended}");
     life.says("TERM").await;
     holding.ended().await.one_line(76, &["lost ", &scene.path]);
     scene.end().await;

@@ -64,7 +64,7 @@ async fn a_key_is_run_until_it_succeeds_and_then_no_more() {
 async fn a_run_under_way_is_waited_for_and_taken_over() {
     let (scene, mut life, gate) = Scene::staged().await;
     let running = life.up(scene.once("k", GOES_ON)).await;
-    let busy = ["/runs/k is busy", "held by host-a:1 for "];
+    let busy = ["/runs/k is busy", "held by host-a:1, queued "];
     for (options, words) in [(&["-n"][..], &busy[..]), (&["-w", "2"], &busy), (&["-n", "-q"], &[])]
     {
         let tool = scene.zklock(["run", &scene.path, "--once", "k"]).args(options);

@@ -30,7 +30,7 @@ async fn a_terminal_shows_who_holds_for_how_long_and_the_place_in_the_queue() {
     // The line is for people; the output is the command's.
     let output = Stdio::from(std::fs::File::create(&log).unwrap());
     let mut terminal = Terminal::with_output(&scene, &program, &[], Some(output));
-    let line = format!("waiting for {}: 2nd in the queue, held by host-a:123 for ", scene.path);
+    let line = format!("waiting for {}: 2nd in the queue, held by host-a:123, queued ", scene.path);
     terminal.shows(&line).await;
     holder.release().await;
     let text = terminal.ends(3).await;

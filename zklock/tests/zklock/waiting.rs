@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use nix::sys::signal::Signal;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 use zookeeper_recipes_dev::eventually;
 use zookeeper_testkit::{Cut, Direction, Fault, FaultProxy, Message, Operation, TestServer};
@@ -75,6 +76,36 @@ async fn the_time_to_wait_does_not_end_a_run_that_has_the_lock() {
     tokio::time::sleep_until((began + LIMIT + Duration::from_millis(500)).into()).await;
     slow.heal();
     running.ended().await.quietly(3);
+    scene.end().await;
+}
+
+/// A job whose output is a log must not look hung.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_without_a_terminal_says_after_a_while_what_it_waits_for_and_at_a_signal() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("first").await;
+    let quiet = scene.run_with(["-q"], "true").start();
+    scene.children_are(2).await;
+    let mut waiting = scene.run("true").start();
+    scene.children_are(3).await;
+    let early = scene.run("true").start();
+    scene.children_are(4).await;
+    let path = &scene.path;
+    let ended = early.ended_by(Signal::SIGTERM).await;
+    ended.one_line(
+        143,
+        &["ended by SIGTERM after ", &format!("waiting for {path}: held by first, queued ")],
+    );
+    let said = &waiting.stderr.lines(1).await[0];
+    assert!(
+        said.contains(&format!("waiting for {path}: 3rd in the queue, held by first, queued 1")),
+        "{said}"
+    );
+    assert!(said.ends_with("s so far)"), "{said}");
+    waiting.ended_by(Signal::SIGTERM).await.last_line(143, &["ended by SIGTERM"]);
+    let ended = quiet.ended_by(Signal::SIGTERM).await;
+    ended.one_line(143, &["ended by SIGTERM"]);
+    holder.release().await;
     scene.end().await;
 }
 

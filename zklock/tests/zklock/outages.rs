@@ -1,0 +1,122 @@
+//! Servers that are not there at the start, or at the end, and sessions that are shorter than was asked for.
+
+use std::time::{Duration, Instant};
+
+use zookeeper_testkit::{Cut, Direction, TestServer};
+
+use crate::support::scene::Scene;
+use crate::support::scripts::GOES_ON;
+
+/// The servers end a session of this timeout long before the connection timeout.
+const SESSION: &str = "6s";
+const CONNECTION: &str = "90s";
+const SOON: Duration = Duration::from_secs(30);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_waits_for_servers_no_longer_than_the_session_can_last() {
+    let rows: [(&[&str], i32, &[&str]); 2] = [
+        (&[], 6, &["until the session times out"]),
+        // The script succeeds.
+        (&["--once", "key"], 76, &["the command ended with 0", "key is not recorded", "run again"]),
+    ];
+    for (options, code, said) in rows {
+        let (scene, mut life, gate) = Scene::staged().await;
+        let link = scene.link().await;
+        let script =
+            if code == 6 { GOES_ON.to_owned() } else { GOES_ON.replace("exit 6", "exit 0") };
+        let tool = scene.run_with(options.iter().chain(&["--on-lost", "warn"]), &script);
+        let tool = tool.env("ZKLOCK_SERVER", link.connect_string());
+        let tool = tool
+            .env("ZKLOCK_SESSION_TIMEOUT", SESSION)
+            .env("ZKLOCK_CONNECTION_TIMEOUT", CONNECTION);
+        let running = life.up(tool).await;
+        let stalled = link.stall(Direction::Both);
+        let began = Instant::now();
+        gate.open().await;
+        let ended = running.ended().await;
+        ended.last_line(code, said);
+        assert!(began.elapsed() < SOON, "after {:?}: {ended}", began.elapsed());
+        stalled.heal();
+        scene.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_to_wait_covers_the_connecting() {
+    let rows: [&[&str]; 3] = [&["-w", "1m"], &["-n", "-w", "1m"], &["--once", "key", "-w", "1m"]];
+    for options in rows {
+        let scene = Scene::new().await;
+        let link = scene.link().await;
+        let refused = link.refuse();
+        let tool = scene.run_with(options, "exit 3").env("ZKLOCK_CONNECTION_TIMEOUT", "1s");
+        let mut running = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
+        tokio::time::sleep(Duration::from_secs(4)).await; // several connection timeouts
+        assert!(!running.has_ended(), "{options:?}");
+        refused.heal();
+        running.ended().await.quietly(3);
+        scene.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_server_the_time_to_wait_ends_with_69() {
+    let scene = Scene::new().await;
+    let link = scene.link().await;
+    let refused = link.refuse();
+    for options in [&["-w", "3s"][..], &["-n", "-w", "3s"]] {
+        let began = Instant::now();
+        let tool = scene.run_with(options, "exit 3").env("ZKLOCK_CONNECTION_TIMEOUT", "1s");
+        let ended = tool.env("ZKLOCK_SERVER", link.connect_string()).ended().await;
+        ended.one_line(69, &["no ZooKeeper within 3s"]);
+        assert!(began.elapsed() >= Duration::from_secs(3), "{ended}");
+    }
+    refused.heal();
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_shorter_than_asked_for_is_a_warning_and_a_failed_check() {
+    let server = TestServer::builder().property("maxSessionTimeout", "6000").start().await.unwrap();
+    let scene = Scene::on(server).await;
+    let asked = |tool: crate::support::tool::Tool| tool.env("ZKLOCK_SESSION_TIMEOUT", "3m");
+    let said = ["a session timeout of 6s, not 3m", "an outage of 3s", "maxSessionTimeout"];
+    asked(scene.run("exit 3")).ended().await.one_line(3, &said);
+    let ended = asked(scene.zklock(["check"])).ended().await.with(69);
+    let text = ended.text();
+    let failed = text.lines().find(|line| line.starts_with("FAIL")).unwrap_or_default();
+    assert!(said.iter().all(|part| failed.contains(part)), "{ended}");
+    scene.zklock(["check"]).env("ZKLOCK_SESSION_TIMEOUT", "6s").ended().await.quietly(0);
+    scene.end().await;
+}
+
+/// The library watches the nodes of holds that have lasted for a twelfth of the session timeout: here 5 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_young_hold_hears_at_once_that_its_node_is_deleted() {
+    let (scene, mut life, _gate) = Scene::staged().await;
+    let tool = scene.run(crate::support::scripts::GIVES_WAY).env("ZKLOCK_SESSION_TIMEOUT", "60s");
+    let running = life.up(tool).await;
+    let broken = scene.zklock(["break", "--yes", &scene.path]).ended().await;
+    let at = Instant::now();
+    broken.last_line(0, &["does not stop the holder", "Curator or kazoo never"]);
+    let (_, dead) = life.end().await;
+    assert!(dead.saturating_duration_since(at) < Duration::from_secs(3), "{:?}", dead - at);
+    running.ended().await.one_line(76, &["deleted", "the command was ended"]);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_names_the_servers_its_length_and_what_the_command_got() {
+    let (scene, mut life, _gate) = Scene::staged().await;
+    let link = scene.link().await;
+    let tool = scene.run(crate::support::scripts::GIVES_WAY);
+    let tool = tool.env("ZKLOCK_SERVER", link.connect_string()).env("ZKLOCK_SESSION_TIMEOUT", "6s");
+    let running = life.up(tool).await;
+    let refused = link.refuse();
+    assert_eq!(link.cut(Cut::Reset), 1);
+    let ended = running.ended().await;
+    let no_answer =
+        format!("no answer from {} for 3s of the session timeout of 6s", link.connect_string());
+    ended.one_line(76, &[&no_answer, "TERM, and KILL after 1s"]);
+    refused.heal();
+    scene.end().await;
+}
