@@ -68,6 +68,12 @@ impl State {
         if session == 0 {
             return self.close_at_server(connection);
         }
+        // A server answers a request that it does not know at once, and closes the connection: those that wait there get no answer.
+        if matches!(op, Op::AreGone(_)) && !self.settings.version.reads_several() {
+            self.send_reply(origin, &op, Err(ServerError::Unimplemented.into()));
+            return self.close_at_server(connection);
+        }
+        let Some(own) = self.server_connection(connection) else { return };
         let ids = own.ids().clone();
         own.add_request(xid, op.clone());
         if op != Op::Ping {
@@ -105,18 +111,19 @@ impl State {
             if matches!(reply, Err(Refused { error: ServerError::SessionMoved, .. })) {
                 return self.close_at_server(connection);
             }
-            // A server closes the connection after a request that its version does not know.
-            let is_unknown =
-                matches!(reply, Err(Refused { error: ServerError::Unimplemented, .. }));
-            let xid = request.xid;
-            let zxid = self.servers[server].replica.tree().zxid();
-            self.send_to_client(connection, Some(op.operation()), move |state, client| {
-                state.reply_arrived(client, xid, zxid, reply);
-            });
-            if op == Op::Close || is_unknown {
+            self.send_reply(Origin { server, connection, xid: request.xid }, &op, reply);
+            if op == Op::Close {
                 return self.close_at_server(connection);
             }
         }
+    }
+
+    fn send_reply(&mut self, origin: Origin, op: &Op, reply: Reply) {
+        let Origin { server, connection, xid } = origin;
+        let zxid = self.servers[server].replica.tree().zxid();
+        self.send_to_client(connection, Some(op.operation()), move |state, client| {
+            state.reply_arrived(client, xid, zxid, reply);
+        });
     }
 
     /// Answers a request that needs no leader.

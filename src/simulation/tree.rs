@@ -320,7 +320,7 @@ impl Tree {
                 let node = self.allowed(path, Permission::READ | Permission::ADMIN, ids)?;
                 Answer::Acls(node.acls.clone(), node.stat())
             }
-            Op::AreGone(paths) if self.version.reads_several() => {
+            Op::AreGone(paths) => {
                 Answer::Gone(paths.iter().map(|path| !self.nodes.contains_key(path)).collect())
             }
             _ => return Err(ServerError::Unimplemented),

@@ -208,6 +208,16 @@ impl Script {
         Self { seed, sessions, steps, requests, races }
     }
 
+    /// Has no read of several nodes.
+    pub(super) fn without_several(mut self) -> Self {
+        let steps = self.steps.iter_mut();
+        let asks = steps.flat_map(|step| step.asks.iter_mut().chain(&mut step.meanwhile));
+        for ask in asks.filter(|ask| ask.kind == "gone") {
+            ask.kind = "exists";
+        }
+        self
+    }
+
     /// Whether events of a step may come in any order.
     pub(super) fn is_unordered(&self, step: usize) -> bool {
         self.races || !self.steps[step].is_ordered()
