@@ -46,7 +46,7 @@ impl<'a> ConnectString<'a> {
                 .unwrap_or(("", element));
             if let Some((other, _)) = rest.split_once("://") {
                 let known = format!("HOST:PORT, {TCP_SCHEME}HOST:PORT or {TLS_SCHEME}HOST:PORT");
-                return Err(invalid(format!("{other:?} is no scheme of a server; it is {known}")));
+                return Err(invalid(format!("{other:?} is no scheme of a server: write {known}")));
             }
             let (address, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
             let address = address.trim_end();
@@ -89,7 +89,10 @@ pub(super) fn invalid(connect_string: &str, reason: String) -> Error {
 /// Returns the host of `HOST`, `HOST:PORT` or `HOST:`, where `HOST` may be an IPv6 address in brackets.
 fn host_of(address: &str) -> Result<&str, String> {
     if address.contains(';') {
-        return Err("a comma separates servers, and no semicolon".to_owned());
+        return Err("separate servers by commas, not by semicolons".to_owned());
+    }
+    if address.contains(char::is_whitespace) {
+        return Err(format!("{address:?} has a blank in it: separate servers by commas"));
     }
     let (host, port) = match address.strip_prefix('[').map(|rest| rest.split_once(']')) {
         None => match address.rsplit_once(':') {
@@ -104,7 +107,7 @@ fn host_of(address: &str) -> Result<&str, String> {
         Some(Some((host, rest))) if rest.starts_with(':') => (host, Some(&rest[1..])),
         Some(_) => return Err(format!("the brackets in {address:?} are not those of a host")),
     };
-    if host.is_empty() || host.contains(char::is_whitespace) {
+    if host.is_empty() {
         return Err(format!("{address:?} names no host"));
     }
     match port {
@@ -155,11 +158,12 @@ mod tests {
             ("/app", "names no server"),
             ("tcp://", "names no host"),
             ("a, :2181", "\":2181\" names no host"),
-            ("a b:2181", "\"a b:2181\" names no host"),
+            ("a b:2181", "\"a b:2181\" has a blank in it: separate servers by commas"),
+            ("a:2181 b:2181", "\"a:2181 b:2181\" has a blank in it: separate servers by commas"),
             ("a:b", "\"b\" is no port"),
             ("a:0", "\"0\" is no port"),
             ("a:65536", "is no port"),
-            ("a: 2181", "\" 2181\" is no port"),
+            ("a: 2181", "\"a: 2181\" has a blank in it"),
             ("::1", "needs brackets"),
             ("2001:db8::5", "needs brackets"),
             ("[::1", "brackets"),
@@ -172,9 +176,9 @@ mod tests {
             ("tcp://a:2181/app,", "a comma follows the chroot"),
             ("a:2181/app/", "ends with '/'"),
             ("http://a:2181", "\"http\" is no scheme of a server"),
-            ("zk://a:2181,b:2181/app", "\"zk\" is no scheme of a server"),
+            ("zk://a:2181,b:2181/app", "\"zk\" is no scheme of a server: write HOST:PORT"),
             ("a:2181,tcp://zk://b", "\"zk\" is no scheme of a server"),
-            ("a:2181;b:2181", "a comma separates servers"),
+            ("a:2181;b:2181", "separate servers by commas, not by semicolons"),
         ] {
             let error = ConnectString::parse(text).unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains(&format!("{text:?}")), "{error}");
