@@ -1,12 +1,13 @@
 //! The command line.
 
-use std::ffi::OsString;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::slice;
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, NonEmptyStringValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::de::Error as _;
@@ -45,7 +46,7 @@ pub(crate) struct Arguments {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Connection {
     /// The servers [default: localhost:2181]
-    #[arg(long, value_name = "HOST:PORT,...", global = true)]
+    #[arg(long, value_name = "HOST:PORT,...", value_parser = NonEmptyStringValueParser::new(), global = true)]
     pub(crate) server: Option<String>,
     /// The configuration file
     #[arg(long, value_name = "FILE", global = true)]
@@ -60,10 +61,10 @@ pub(crate) struct Connection {
     #[serde(deserialize_with = "timeout_of_file")]
     pub(crate) connection_timeout: Option<Duration>,
     /// Prefix of all paths
-    #[arg(long, value_name = "PATH", global = true)]
+    #[arg(long, value_name = "PATH", value_parser = NonEmptyStringValueParser::new(), global = true)]
     pub(crate) namespace: Option<String>,
     /// Name to show [default: host:pid]
-    #[arg(long, value_name = "TEXT", global = true)]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), global = true)]
     pub(crate) id: Option<String>,
     /// File with lines of scheme:credentials
     #[arg(long, value_name = "FILE", global = true)]
@@ -78,7 +79,7 @@ pub(crate) struct Connection {
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) tls_key: Option<PathBuf>,
     /// ACL of new znodes (scheme:id:perms)
-    #[arg(long, value_name = "ACL", global = true)]
+    #[arg(long, value_name = "ACL", value_parser = NonEmptyStringValueParser::new(), global = true)]
     pub(crate) acl: Vec<String>,
     /// Format of stderr [default: text]
     #[arg(long, value_name = "text|json", global = true, hide_possible_values = true)]
@@ -347,8 +348,12 @@ impl Supervision {
 impl Arguments {
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let mut command = command();
-        let arguments =
-            Self::from_arg_matches(&command.try_get_matches_from_mut(std::env::args_os())?)?;
+        let matches = command.try_get_matches_from_mut(env::args_os());
+        let matches = matches.map_err(|error| match of_variable(&error) {
+            Some(wrong) => command.error(ErrorKind::ValueValidation, wrong),
+            None => error,
+        })?;
+        let arguments = Self::from_arg_matches(&matches)?;
         if let Command::Run(run) = &arguments.command {
             run.check().map_err(|(kind, wrong)| command.error(kind, wrong))?;
         }
@@ -409,13 +414,15 @@ fn is_program(path: &str) -> bool {
 
 /// Returns the parser of the command line, for help, completions and the manual.
 pub(crate) fn command() -> clap::Command {
+    command_with(|_| true)
+}
+
+/// Returns the parser of the command line and of the variables that `is_read` selects.
+fn command_with(is_read: impl Fn(&str) -> bool) -> clap::Command {
     let mut command = Arguments::command().mut_args(|argument| {
-        let id = argument.get_id().as_str();
-        let variable = format!("ZKLOCK_{}", id.to_ascii_uppercase());
-        // An empty variable counts as unset.
-        let is_empty = std::env::var_os(&variable).is_some_and(|value| value.is_empty());
+        let variable = format!("ZKLOCK_{}", argument.get_id().as_str().to_ascii_uppercase());
         let argument = argument.hide_env(true);
-        if is_empty { argument } else { argument.env(variable) }
+        if is_read(&variable) { argument.env(variable) } else { argument }
     });
     // This gives the subcommands the global options.
     command.build();
@@ -425,6 +432,39 @@ pub(crate) fn command() -> clap::Command {
             argument.hide(of_all)
         })
     })
+}
+
+/// Returns the message about a bad variable, which `clap` takes for an option, if there is one: the command line has another
+/// result without it.
+fn of_variable(error: &clap::Error) -> Option<String> {
+    use ErrorKind::{InvalidUtf8, InvalidValue, ValueValidation};
+    if !matches!(error.kind(), InvalidUtf8 | InvalidValue | ValueValidation) {
+        return None;
+    }
+    let text = error.to_string();
+    let is_cause = |variable: &str| {
+        let without = command_with(|other| other != variable);
+        let result = without.try_get_matches_from(env::args_os());
+        result.map_or_else(|other| other.to_string() != text, |_| true)
+    };
+    for argument in command().get_arguments() {
+        let Some(variable) = argument.get_env().and_then(OsStr::to_str) else { continue };
+        let Some(value) = env::var_os(variable).filter(|_| is_cause(variable)) else { continue };
+        if value.is_empty() {
+            return Some(empty(variable));
+        }
+        if value.to_str().is_none() {
+            return Some(format!("{variable} is not UTF-8"));
+        }
+        let text = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        return Some(text.replace(&format!("'{argument}'"), variable));
+    }
+    None
+}
+
+/// The message about an empty variable: a script often sets it from another variable, which is unset by mistake.
+pub(crate) fn empty(variable: &str) -> String {
+    format!("{variable} is empty: give it a value, or unset it")
 }
 
 /// The longest duration that a timer and a point in time are known to support.

@@ -7,7 +7,7 @@ use zookeeper_recipes::Curator;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteError};
 
 use crate::arguments::Check;
-use crate::connection::{accepts, connect, separately, short_session};
+use crate::connection::{accepts, check_options, connect, separately, short_session};
 use crate::exit::{Failure, Outcome};
 use crate::output::print;
 use crate::settings::Settings;
@@ -17,10 +17,8 @@ use crate::text;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn check(arguments: &Check, settings: &Settings) -> Outcome {
+    check_options(settings)?;
     let (servers, chroot) = separately(&settings.server);
-    if servers.is_empty() {
-        let _ = connect(settings).await?; // it reports the error, as for any command
-    }
     let sessions = join_all(servers.iter().map(|server| session(settings, server))).await;
     let mut lines = Vec::new();
     let mut curators = Vec::new();

@@ -176,6 +176,14 @@ pub(crate) fn is_unconfirmed(released: Result<Released, Error>) -> bool {
     }
 }
 
+/// Rejects options and a connect string that cannot work, before any server is asked.
+pub(crate) fn check_options(settings: &Settings) -> Result<(), Failure> {
+    let (builder, servers) = prepare(settings)?;
+    // It checks both at once, and opens no session before the next await, when it is dropped.
+    drop(builder.connect_lazy(&servers)?);
+    Ok(())
+}
+
 /// Returns a builder with the options, and the servers.
 fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
     let mut builder = Curator::builder()

@@ -14,7 +14,7 @@ pub(crate) use self::log_format::{log_format, of_wrong_line};
 pub(crate) use self::secrets::Credentials;
 use zookeeper_recipes::zookeeper_client::{Acl, AuthId, Permission};
 
-use crate::arguments::Connection;
+use crate::arguments::{Connection, empty};
 use crate::exit::Failure;
 
 /// The settings of a connection.
@@ -51,7 +51,7 @@ impl Settings {
     ///
     /// A setting or a file that cannot be read or used.
     pub(crate) fn read(given: Connection) -> Result<Self, Failure> {
-        Self::of(given, variable("ZKLOCK_AUTH"), &folders())
+        Self::of(given, env::var_os("ZKLOCK_AUTH"), &folders())
     }
 
     fn of(given: Connection, auth: Option<OsString>, folders: &[PathBuf]) -> Result<Self, Failure> {
@@ -60,6 +60,9 @@ impl Settings {
         let all = with_files(given, folders)?;
         let mut auths = Vec::new();
         if let Some(value) = auth {
+            if value.is_empty() {
+                return Err(Failure::usage(empty("ZKLOCK_AUTH")));
+            }
             auths.push(Credentials::of_variable("ZKLOCK_AUTH", &value)?);
         }
         if let Some(file) = all.auth_file.filter(|_| !of_files) {
@@ -309,6 +312,8 @@ mod tests {
         assert_eq!(auths(&none, direct), ["digest other:hunter3"]);
         let given = Connection { auth_file: Some(file), ..Connection::default() };
         assert_eq!(auths(&given, direct).len(), 3);
+        let said = home.error(&none, Some(""));
+        assert_eq!(said, "ZKLOCK_AUTH is empty: give it a value, or unset it");
         for wrong in ["hunter2", ":hunter2"] {
             let said = home.error(&none, Some(wrong));
             assert!(said.starts_with("ZKLOCK_AUTH: no scheme:credentials"), "{said}");

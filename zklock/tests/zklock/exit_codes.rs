@@ -14,7 +14,7 @@ use crate::support::scene::Scene;
 const SECRET: &str = "Q7dIgEsTq7";
 
 /// Arguments | variables | exit code | words of the one line on stderr; after `>`, of stdout. Without words nothing is said. `~` is a
-/// blank within an argument or a word, `{…}` a path or a file of the stage. `touch ran` must never run.
+/// blank within an argument or a word, `{…}` a path or a file of the stage; `-NAME` unsets a variable. `touch ran` must never run.
 const TABLE: &str = r#"
 run {path} -c exit~0 | | 0 |
 run {path} -c exit~75 | | 75 |
@@ -49,7 +49,11 @@ run {path} -- touch ran | ZKLOCK_AUTH=sasl:{secret} | 64 | sasl:user:password
 check | | 0 | >{server}~granted~a~session~with~a~timeout~of~10s
 check {path} | | 0 | >{path}~exists >created~and~deleted~under~{path}
 check {path} --server {server},{nowhere} | | 69 | >FAIL >{nowhere}~cannot~be~connected~to >start~it >created~and~deleted
-check --server= | | 64 | connect~string
+check --server {server}~{nowhere} | | 64 | connect~string separate~servers~by~commas
+check --server zk://{server} | | 64 | "zk"~is~no~scheme~of~a~server:~write~HOST:PORT
+check --server {server},a:99999 | | 64 | "99999"~is~no~port
+run {path} --server {server}~{nowhere} -- touch ran | | 64 | separate~servers~by~commas
+run {path} --server zk://{server} -- touch ran | | 64 | write~HOST:PORT
 check --server {silent} --connection-timeout 1s | | 69 | >FAIL >accepts~connections
 check {readonly} | | 69 | >FAIL >create~a~znode~under~{readonly} >--auth-file
 check {barren}/lock | | 69 | >FAIL >choose~another~path
@@ -61,7 +65,7 @@ check {fresh}-c/d --acl world:anyone:cdw | | 69 | >FAIL >list~{fresh}-c/d:
 check --namespace {readonly}/n | | 69 | >FAIL >{server}:~cannot~create~{readonly}/n:
 check {path}/new --server {server}{path}/chroot --namespace /n | | 0 | >{server}~granted >namespace~/n~exists >{path}/new~exists
 check relative --namespace /n | | 64 | >FAIL >relative
-check --namespace relative | | 64 | >FAIL >relative
+check --namespace relative | | 64 | namespace relative
 run {path} -n -E 9 -c exit~3 | | 3 |
 run {path} -n -E 9 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1s | 69 | no~ZooKeeper
 run {mutex} --read -- touch ran | | 69 | {mutex}
@@ -90,9 +94,27 @@ run {path} --on-revoke cry -- touch ran | | 64 | cry
 run {path} --kill-after 4s -- touch ran | | 64 | --kill-after 10s
 run {path} --session-timeout 0 -- touch ran | | 64 | from~100~ms~to~24~h
 run {path} --connection-timeout 25h -- touch ran | | 64 | from~100~ms~to~24~h
-run {path} -- touch ran | ZKLOCK_SESSION_TIMEOUT=soon | 64 | --session-timeout soon
+run {path} -- touch ran | ZKLOCK_SESSION_TIMEOUT=soon | 64 | 'soon'~for~ZKLOCK_SESSION_TIMEOUT:
+run {path} -- touch ran | ZKLOCK_SESSION_TIMEOUT=25h | 64 | '25h'~for~ZKLOCK_SESSION_TIMEOUT: from~100~ms~to~24~h
+run {path} --session-timeout later -- touch ran | ZKLOCK_SESSION_TIMEOUT=10s | 64 | 'later'~for~'--session-timeout
+run {path} -- touch ran | ZKLOCK_SERVER= | 64 | ZKLOCK_SERVER~is~empty
+run {path} -- touch ran | ZKLOCK_CONFIG= | 64 | ZKLOCK_CONFIG~is~empty
+run {path} -- touch ran | ZKLOCK_SESSION_TIMEOUT= | 64 | ZKLOCK_SESSION_TIMEOUT~is~empty
+run {path} -- touch ran | ZKLOCK_CONNECTION_TIMEOUT= | 64 | ZKLOCK_CONNECTION_TIMEOUT~is~empty
+run {path} -- touch ran | ZKLOCK_NAMESPACE= | 64 | ZKLOCK_NAMESPACE~is~empty
+run {path} -- touch ran | ZKLOCK_ID= | 64 | ZKLOCK_ID~is~empty
+run {path} -- touch ran | ZKLOCK_AUTH_FILE= | 64 | ZKLOCK_AUTH_FILE~is~empty
+run {path} -- touch ran | ZKLOCK_TLS_CA= | 64 | ZKLOCK_TLS_CA~is~empty
+run {path} -- touch ran | ZKLOCK_TLS_CERT= | 64 | ZKLOCK_TLS_CERT~is~empty
+run {path} -- touch ran | ZKLOCK_TLS_KEY= | 64 | ZKLOCK_TLS_KEY~is~empty
+run {path} -- touch ran | ZKLOCK_ACL= | 64 | ZKLOCK_ACL~is~empty
+run {path} -- touch ran | ZKLOCK_AUTH= | 64 | ZKLOCK_AUTH~is~empty
+run {path} --id= -- touch ran | | 64 | a~value~is~required~for~'--id
+run {path} --namespace= -- touch ran | | 64 | a~value~is~required~for~'--namespace
+run {path} --acl= -- touch ran | | 64 | a~value~is~required~for~'--acl
+run {path} --tls-ca= -- touch ran | | 64 | a~value~is~required~for~'--tls-ca
 run {path} --namespace relative -- touch ran | | 64 | namespace relative
-run {path} --server= -- touch ran | | 64 | names~no~server
+run {path} --server= -- touch ran | | 64 | a~value~is~required~for~'--server
 run {path} --config not-there.toml -- touch ran | | 64 | config:~cannot~read~not-there.toml
 run {path} -- touch ran | ZKLOCK_CONFIG=/no/such/file | 64 | config:~cannot~read~/no/such/file
 run {path} --auth-file not-there -- touch ran | | 64 | auth-file:~cannot~read~not-there
@@ -154,12 +176,11 @@ run /usr/bin -c exit~3 | ZKLOCK_NAMESPACE={path} | 3 |
 run {path}/deep/er/a~~b -c "$ZKLOCK"~run~"$ZK_LOCK_PATH"~-n~--~true | | 75 | {path}/deep/er/a~~b~is~busy
 run {path} -c {look} --id flag --config {named} | ZKLOCK_ID=variable | 0 | >flag
 run {path} -c {look} --config {named} | ZKLOCK_ID=variable | 0 | >variable
-run {path} -c {look} --config {named} | ZKLOCK_ID= | 0 | >named
 run {path} -c {look} | ZKLOCK_CONFIG={named} | 0 | >named
 run {path} -c {look} | XDG_CONFIG_HOME={own} | 0 | >own
 run {path} -c {look} | XDG_CONFIG_HOME= | 0 | >home
---config {all} run /lock -c echo~$ZK_LOCK_NODE | ZKLOCK_SERVER= ZKLOCK_SESSION_TIMEOUT= | 0 | >/lock/_c_
-run /lock -c {look} | ZKLOCK_SERVER= ZKLOCK_SESSION_TIMEOUT= ZKLOCK_CONFIG={all} | 0 | >file
+--config {all} run /lock -c echo~$ZK_LOCK_NODE | -ZKLOCK_SERVER -ZKLOCK_SESSION_TIMEOUT | 0 | >/lock/_c_
+run /lock -c {look} | -ZKLOCK_SERVER -ZKLOCK_SESSION_TIMEOUT ZKLOCK_CONFIG={all} | 0 | >file
 run /lock -c echo~$ZK_LOCK_PATH | ZKLOCK_SERVER={server}{path} | 0 | >/lock
 run {path} -- touch ran | XDG_CONFIG_HOME={unreadable} | 64 | cannot~read~{unreadable}/zklock.toml --config
 run {path} --config {all} -c exit~3 | XDG_CONFIG_HOME={unreadable} | 3 |
@@ -258,6 +279,10 @@ async fn each_row_ends_with_its_code_and_its_words() {
         let [arguments, variables, code, words] = columns[..] else { panic!("{row}") };
         let mut tool = scene.zklock(arguments.split(' ').map(filled));
         for variable in variables.split_whitespace() {
+            if let Some(unset) = variable.strip_prefix('-') {
+                tool.command().env_remove(unset);
+                continue;
+            }
             let (name, value) = variable.split_once('=').unwrap();
             tool = tool.env(name, filled(value));
         }
