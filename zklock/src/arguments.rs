@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::slice;
@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::Value;
 
 use crate::exit::Failure;
+use crate::mistakes::{self, DASHES};
 
 const EXAMPLE: &str = "zklock run PATH -- COMMAND";
 const SEE_ALSO: &str = "More: zklock --help";
@@ -116,6 +117,22 @@ impl Connection {
             log_format: self.log_format.or(file.log_format),
             verbose: self.verbose,
         }
+    }
+
+    /// Returns a key with an empty value, if there is one.
+    pub(crate) fn empty_key(&self) -> Option<&'static str> {
+        let texts = [("server", &self.server), ("namespace", &self.namespace), ("id", &self.id)];
+        let files = [
+            ("auth-file", &self.auth_file),
+            ("tls-ca", &self.tls_ca),
+            ("tls-cert", &self.tls_cert),
+            ("tls-key", &self.tls_key),
+        ];
+        let text = texts.iter().find(|(_, text)| text.as_ref().is_some_and(String::is_empty));
+        let is_empty = |file: &PathBuf| file.as_os_str().is_empty();
+        let file = files.iter().find(|(_, file)| file.as_ref().is_some_and(is_empty));
+        let acl = self.acl.iter().any(String::is_empty).then_some("acl");
+        text.map(|(key, _)| *key).or(file.map(|(key, _)| *key)).or(acl)
     }
 
     /// Returns true if no file could add anything.
@@ -349,9 +366,9 @@ impl Arguments {
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let mut command = command();
         let matches = command.try_get_matches_from_mut(env::args_os());
-        let matches = matches.map_err(|error| match of_variable(&error) {
-            Some(wrong) => command.error(ErrorKind::ValueValidation, wrong),
-            None => error,
+        let matches = matches.map_err(|error| {
+            let explained = mistakes::explained(&error);
+            explained.map_or(error, |wrong| command.error(ErrorKind::ValueValidation, wrong))
         })?;
         let arguments = Self::from_arg_matches(&matches)?;
         if let Command::Run(run) = &arguments.command {
@@ -387,15 +404,17 @@ impl Run {
             return Err((ErrorKind::ArgumentConflict, wrong));
         }
         // The first path may be the name of a file, as with `flock`, but not if `-c` belongs to a shell.
-        let others = if self.line.is_some() { &self.paths } else { others };
-        if let Some(program) = others.iter().find(|path| is_program(path)) {
-            let wrong = format!(
-                "{program} is a program on this machine: write -- before a command, as in {EXAMPLE}"
-            );
+        let candidates = if self.line.is_some() { &self.paths } else { others };
+        if let Some(program) = candidates.iter().find(|path| is_program(path)) {
+            let wrong = format!("{program} is a program on this machine: {DASHES}");
+            return Err((ErrorKind::ValueValidation, wrong));
+        }
+        if let Some(word) = others.iter().find(|path| !path.starts_with('/')) {
+            let wrong = format!("{word} is no path of a lock: {DASHES}");
             return Err((ErrorKind::ValueValidation, wrong));
         }
         if self.line.is_some() && self.paths.len() > 1 {
-            let wrong = format!("-c takes one PATH: write -- before a command, as in {EXAMPLE}");
+            let wrong = format!("-c takes one PATH: {DASHES}");
             return Err((ErrorKind::ArgumentConflict, wrong));
         }
         if self.line.is_none() && self.command.is_empty() {
@@ -418,7 +437,7 @@ pub(crate) fn command() -> clap::Command {
 }
 
 /// Returns the parser of the command line and of the variables that `is_read` selects.
-fn command_with(is_read: impl Fn(&str) -> bool) -> clap::Command {
+pub(crate) fn command_with(is_read: impl Fn(&str) -> bool) -> clap::Command {
     let mut command = Arguments::command().mut_args(|argument| {
         let variable = format!("ZKLOCK_{}", argument.get_id().as_str().to_ascii_uppercase());
         let argument = argument.hide_env(true);
@@ -432,39 +451,6 @@ fn command_with(is_read: impl Fn(&str) -> bool) -> clap::Command {
             argument.hide(of_all)
         })
     })
-}
-
-/// Returns the message about a bad variable, which `clap` takes for an option, if there is one: the command line has another
-/// result without it.
-fn of_variable(error: &clap::Error) -> Option<String> {
-    use ErrorKind::{InvalidUtf8, InvalidValue, ValueValidation};
-    if !matches!(error.kind(), InvalidUtf8 | InvalidValue | ValueValidation) {
-        return None;
-    }
-    let text = error.to_string();
-    let is_cause = |variable: &str| {
-        let without = command_with(|other| other != variable);
-        let result = without.try_get_matches_from(env::args_os());
-        result.map_or_else(|other| other.to_string() != text, |_| true)
-    };
-    for argument in command().get_arguments() {
-        let Some(variable) = argument.get_env().and_then(OsStr::to_str) else { continue };
-        let Some(value) = env::var_os(variable).filter(|_| is_cause(variable)) else { continue };
-        if value.is_empty() {
-            return Some(empty(variable));
-        }
-        if value.to_str().is_none() {
-            return Some(format!("{variable} is not UTF-8"));
-        }
-        let text = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        return Some(text.replace(&format!("'{argument}'"), variable));
-    }
-    None
-}
-
-/// The message about an empty variable: a script often sets it from another variable, which is unset by mistake.
-pub(crate) fn empty(variable: &str) -> String {
-    format!("{variable} is empty: give it a value, or unset it")
 }
 
 /// The longest duration that a timer and a point in time are known to support.

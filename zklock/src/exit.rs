@@ -205,7 +205,9 @@ fn in_one_line(text: &str) -> String {
     let wrong = paragraphs.next().unwrap_or_default();
     let mut line = joined(wrong);
     let tips = paragraphs.flat_map(str::lines);
-    if let Some(tip) = tips.filter_map(|tip| tip.trim().strip_prefix("tip: ")).next() {
+    let mut tips = tips.filter_map(|tip| tip.trim().strip_prefix("tip: "));
+    // The tip to write `--` before an unknown option is wrong, because it belongs before the command.
+    if let Some(tip) = tips.find(|tip| !tip.starts_with("to pass ")) {
         line = format!("{line}; {tip}");
     }
     format!("{line}; see --help")

@@ -14,6 +14,7 @@ mod exit;
 mod log;
 mod ls;
 mod metrics;
+mod mistakes;
 mod nesting;
 mod observe;
 mod output;

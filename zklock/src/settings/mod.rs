@@ -14,8 +14,9 @@ pub(crate) use self::log_format::{log_format, of_wrong_line};
 pub(crate) use self::secrets::Credentials;
 use zookeeper_recipes::zookeeper_client::{Acl, AuthId, Permission};
 
-use crate::arguments::{Connection, empty};
+use crate::arguments::Connection;
 use crate::exit::Failure;
+use crate::mistakes;
 
 /// The settings of a connection.
 #[derive(Clone, Debug)]
@@ -61,7 +62,7 @@ impl Settings {
         let mut auths = Vec::new();
         if let Some(value) = auth {
             if value.is_empty() {
-                return Err(Failure::usage(empty("ZKLOCK_AUTH")));
+                return Err(Failure::usage(mistakes::empty("ZKLOCK_AUTH")));
             }
             auths.push(Credentials::of_variable("ZKLOCK_AUTH", &value)?);
         }
@@ -164,17 +165,50 @@ fn parse(file: &Path, text: &[u8]) -> Result<Connection, Failure> {
     let mut said: Connection = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |at| at.start);
         // The message quotes neither the line nor an unknown key, because either may be a misplaced secret.
-        match error.message().rsplit_once(", expected one of ") {
-            Some((_, keys)) => wrong(at, &format!("unknown key; there are {keys}")),
-            None => wrong(at, error.message()),
-        }
+        let (reason, keys) = match error.message().rsplit_once(", expected one of ") {
+            Some((_, keys)) => ("unknown key", Some(keys)),
+            None => (error.message(), None),
+        };
+        let advice = match (example(text, at), keys) {
+            (Some(example), _) if reason != "duplicate key" => format!(": write {example}"),
+            (_, Some(keys)) => format!("; there are {keys}"),
+            _ => String::new(),
+        };
+        wrong(at, &format!("{reason}{advice}"))
     })?;
+    if let Some(key) = said.empty_key() {
+        return Err(Failure::usage(format!("{}: {key} is empty", file.display())));
+    }
     let folder = file.parent().unwrap_or_else(|| Path::new(""));
     let paths = [&mut said.auth_file, &mut said.tls_ca, &mut said.tls_cert, &mut said.tls_key];
     for path in paths.into_iter().flatten() {
         *path = folder.join(&*path);
     }
     Ok(said)
+}
+
+/// A right line for each key.
+const EXAMPLES: [&str; 10] = [
+    "server = \"zk1:2181,zk2:2181,zk3:2181\"",
+    "session-timeout = \"30s\"",
+    "connection-timeout = \"15s\"",
+    "namespace = \"/batch\"",
+    "id = \"web1\"",
+    "auth-file = \"/etc/zklock.auth\"",
+    "tls-ca = \"/etc/ssl/zookeeper-ca.pem\"",
+    "tls-cert = \"/etc/ssl/zklock.pem\"",
+    "tls-key = \"/etc/ssl/private/zklock.key\"",
+    "acl = [\"sasl:batch:cdrwa\"]",
+];
+
+/// Returns a right line for the key of the line at `at`, also if that has the form of a variable.
+fn example(text: &str, at: usize) -> Option<&'static str> {
+    let start = text[..at].rfind('\n').map_or(0, |before| before + 1);
+    let (key, _) = text[start..].lines().next()?.split_once('=')?;
+    let key = key.trim().trim_matches(['"', '\'']);
+    let of_variable = key.strip_prefix("ZKLOCK_").map(|name| name.to_lowercase().replace('_', "-"));
+    let key = of_variable.as_deref().unwrap_or(key);
+    EXAMPLES.into_iter().find(|example| example.split(' ').next() == Some(key))
 }
 
 #[cfg(test)]
@@ -269,8 +303,33 @@ mod tests {
     fn mistakes_in_the_file_are_named_by_line() {
         let home = Home::new();
         let rows = [
-            ("server = 3", ":1: invalid type: integer `3`, expected a string"),
-            ("\nsession-timeout = true", ":2: a timeout is a string or a number, not of type"),
+            (
+                "server = 3",
+                ":1: invalid type: integer `3`, expected a string: write server = \"zk1:",
+            ),
+            (
+                "server = ['a', 'b']",
+                ":1: invalid type: sequence, expected a string: write server = ",
+            ),
+            (
+                "id = 'a'\nserver = [\n'a']",
+                ":2: invalid type: sequence, expected a string: write serv",
+            ),
+            ("server = a:1", ": write server = \"zk1:2181,zk2:2181,zk3:2181\""),
+            ("ZKLOCK_SERVER=127.0.0.1:2181", ": write server = \"zk1:2181,zk2:2181,zk3:2181\""),
+            ("ZKLOCK_TLS_CA='x'", ":1: unknown key: write tls-ca = \"/etc/ssl/zookeeper-ca.pem\""),
+            ("ZKLOCK_AUTH=digest:user:hunter2", ":1: "),
+            ("acl = 'world:anyone:r'", "expected a sequence: write acl = [\"sasl:batch:cdrwa\"]"),
+            ("namespace = true", "expected a string: write namespace = \"/batch\""),
+            ("tls-key = 1", ": write tls-key = \"/etc/ssl/private/zklock.key\""),
+            ("id = ''", ": id is empty"),
+            ("server = ''", ": server is empty"),
+            ("auth-file = ''", ": auth-file is empty"),
+            ("acl = ['']", ": acl is empty"),
+            (
+                "\nsession-timeout = true",
+                ":2: a timeout is a string or a number, not of type boolean: write session-timeout = \"30s\"",
+            ),
             ("session-timeout = 'soon'", ":1: timeout soon: "),
             ("session-timeout = 0.01", ":1: timeout 0.01: it must be from 100 ms to 24 h"),
             ("log-format = 'yaml'", ":1: unknown variant `yaml`, expected `text` or `json`"),

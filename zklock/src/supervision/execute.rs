@@ -1,8 +1,12 @@
 //! The last stage before the command: this process becomes the command.
 
-use std::ffi::OsString;
-use std::io;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
@@ -11,9 +15,13 @@ use super::clock::BootInstant;
 use super::terminal::Terminal;
 use crate::exit::{self, CANNOT_EXECUTE, NOT_FOUND};
 use crate::log::{self, Event};
+use crate::text;
 
 /// The name of this stage on the command line.
 pub(crate) const EXECUTE: &str = "__execute";
+
+/// The kernel reads at most this much of a script's first line.
+const LONGEST_FIRST_LINE: u64 = 256;
 
 /// Returns the arguments that precede the command: this stage, the supervisor's process, the end of the lease, and
 /// whether to go into the foreground.
@@ -49,8 +57,31 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let mut command = Command::new(&program);
     log::disinherit(&mut command);
     let error = command.args(arguments).exec();
-    let missing = error.kind() == io::ErrorKind::NotFound;
-    let code = if missing { NOT_FOUND } else { CANNOT_EXECUTE };
-    Event::of(code).exits(code, &format!("cannot execute {}: {error}", program.display()));
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    let missing_loader = if is_missing { missing_loader(&program) } else { None };
+    let why = missing_loader.unwrap_or_else(|| error.to_string());
+    let code = if is_missing { NOT_FOUND } else { CANNOT_EXECUTE };
+    Event::of(code).exits(code, &format!("cannot execute {}: {why}", program.display()));
     ExitCode::from(code)
+}
+
+/// Names what the kernel did not find if the program itself exists: the interpreter of a script, or the loader of a binary.
+fn missing_loader(program: &OsStr) -> Option<String> {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let is_path = program.as_bytes().contains(&b'/');
+    let mut files: Vec<_> = env::split_paths(&folders).map(|folder| folder.join(program)).collect();
+    if is_path {
+        files = vec![PathBuf::from(program)];
+    }
+    let file = files.into_iter().find(|file| file.is_file())?;
+    let mut start = Vec::new();
+    File::open(&file).ok()?.take(LONGEST_FIRST_LINE).read_to_end(&mut start).ok()?;
+    let Some(line) = start.strip_prefix(b"#!") else {
+        return Some("the file is there, but not the loader or library that it needs".to_owned());
+    };
+    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_start();
+    // A carriage return is part of the name, as for the kernel.
+    let name = line.split(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
+    let ending = if name.ends_with(b"\r") { "; its lines end with CR LF, not LF" } else { "" };
+    Some(format!("its interpreter {} is missing{ending}", text::visible(name)))
 }

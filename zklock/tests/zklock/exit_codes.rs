@@ -23,7 +23,9 @@ run {path} -c kill~-9~$$ | | 137 |
 run {path} -c echo~$((6*7));exit~5 | | 5 | >42
 run {path} -- no-such-command-anywhere | | 127 | no-such-command-anywhere
 run {path} -- ./no-such-command | | 127 | ./no-such-command
-run {path} -- {orphan} | | 127 | {orphan}
+run {path} -- {orphan} | | 127 | {orphan}:~its~interpreter~/no/such/interpreter~is~missing
+run {path} -- {crlf} | | 127 | {crlf}:~its~interpreter~/bin/sh\r~is~missing CR~LF
+run {path} -- {unloadable} | | 127 | {unloadable}:~the~file~is~there loader
 run {path} -- {plain} | | 126 | {plain}
 run {path} -- / | | 126 | /
 run {path} -- {script} | | 0 | >it~ran
@@ -124,6 +126,13 @@ run {path} --nonsense -- touch ran | | 64 | --nonsense
 nonsense | | 64 | nonsense
 run | | 64 | PATH
 run {path} | | 64 | no~command
+run {path} rsync -a src dst | | 64 | '-a' write~--~before~the~command
+run {path} rsync -- -a src dst | | 64 | rsync~is~no~path~of~a~lock:~write~--~before~the~command
+run {path} rsync src dst | | 64 | rsync write~--~before~the~command
+run {path} rsync -n -w 5 src | | 64 | write~--~before~the~command
+run {path} {path}/b --quite -- touch ran | | 64 | '--quite' '--quiet'
+elect {path} ./mailer | | 64 | './mailer' write~--~before~the~command
+elect {path} ./mailer --foo | | 64 | './mailer' write~--~before~the~command
 run -- touch ran | | 64 | PATH
 run {path} -c true -- true | | 64 | cannot~be~used~with
 run relative -- touch ran | | 64 | "relative"
@@ -184,12 +193,22 @@ run /lock -c {look} | -ZKLOCK_SERVER -ZKLOCK_SESSION_TIMEOUT ZKLOCK_CONFIG={all}
 run /lock -c echo~$ZK_LOCK_PATH | ZKLOCK_SERVER={server}{path} | 0 | >/lock
 run {path} -- touch ran | XDG_CONFIG_HOME={unreadable} | 64 | cannot~read~{unreadable}/zklock.toml --config
 run {path} --config {all} -c exit~3 | XDG_CONFIG_HOME={unreadable} | 3 |
+run {path} --config {typed} -- touch ran | | 64 | {typed}:1: expected~a~string server~=~"zk1:2181,zk2:2181,zk3:2181"
+run {path} --config {variable} -- touch ran | | 64 | {variable}:1: server~=~"zk1:2181,zk2:2181,zk3:2181"
 run {path} --config {wrong} -- touch ran | | 64 | {wrong}:2:~unknown~key server
 run {private} -c exit~3 | ZKLOCK_AUTH=digest:ours:{secret} | 3 |
 run {private} -c exit~3 | ZKLOCK_AUTH_FILE={auth} | 3 |
 run {private} -c exit~3 --auth-file {auth} | | 3 |
 run {private} -- touch ran | ZKLOCK_AUTH=digest:ours:other | 69 | {private}
 "#;
+
+/// A program, with the name of a loader that is nowhere.
+fn without_loader() -> Vec<u8> {
+    let mut program = fs::read("/bin/true").unwrap();
+    let loader = program.windows(4).position(|bytes| bytes == b"/lib").unwrap();
+    program[loader..loader + 4].copy_from_slice(b"/xyz");
+    program
+}
 
 /// What the rows name, beside what is held there and by whom.
 async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
@@ -207,9 +226,15 @@ async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
         "server = \"{server}\"\nnamespace = \"{path}\"\nsession-timeout = \"7s\"\nconnection-timeout = 5\n\
          id = \"file\"\nauth-file = \"auth\"\n"
     );
-    let files = [("orphan", "#!/no/such/interpreter\n"), ("plain", ""), ("script", "echo it ran")];
-    let [orphan, plain, script] = files.map(|(name, text)| file(name, text.as_bytes()));
-    for program in [&orphan, &script] {
+    let files = [
+        ("orphan", "#!/no/such/interpreter -x\n"),
+        ("crlf", "#!/bin/sh\r\necho it ran\r\n"),
+        ("plain", ""),
+        ("script", "echo it ran"),
+    ];
+    let [orphan, crlf, plain, script] = files.map(|(name, text)| file(name, text.as_bytes()));
+    let unloadable = file("unloadable", &without_loader());
+    for program in [&orphan, &crlf, &script, &unloadable] {
         fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let names = ["private", "readonly", "unlisted", "barren", "fresh"];
@@ -236,7 +261,11 @@ async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
         ("secret", SECRET.to_owned()),
         ("look", look),
         ("auth", auth),
+        ("typed", file("typed.toml", b"server = [\"a\", \"b\"]\n")),
+        ("variable", file("variable.toml", b"ZKLOCK_SERVER=127.0.0.1:2181\n")),
         ("orphan", orphan),
+        ("crlf", crlf),
+        ("unloadable", unloadable),
         ("plain", plain),
         ("script", script),
         ("private", private),

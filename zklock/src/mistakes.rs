@@ -1,0 +1,67 @@
+//! Explains a mistake on the command line better than `clap` does: a bad variable, and a missing `--`.
+
+use std::env;
+use std::ffi::OsStr;
+
+use clap::error::ErrorKind;
+
+use crate::arguments::{command, command_with};
+
+/// The advice if a command was taken for paths and options.
+pub(crate) const DASHES: &str = "write -- before the command, as in zklock run PATH -- COMMAND";
+
+/// Returns the message about the mistake, if it is one of these.
+pub(crate) fn explained(error: &clap::Error) -> Option<String> {
+    of_variable(error).or_else(|| of_missing_dashes(error))
+}
+
+/// Returns the message about a bad variable, which `clap` takes for an option, if there is one: the command line has another
+/// result without it.
+fn of_variable(error: &clap::Error) -> Option<String> {
+    use ErrorKind::{InvalidUtf8, InvalidValue, ValueValidation};
+    if !matches!(error.kind(), InvalidUtf8 | InvalidValue | ValueValidation) {
+        return None;
+    }
+    let text = error.to_string();
+    let is_cause = |variable: &str| {
+        let without = command_with(|other| other != variable);
+        let result = without.try_get_matches_from(env::args_os());
+        result.map_or_else(|other| other.to_string() != text, |_| true)
+    };
+    for argument in command().get_arguments() {
+        let Some(variable) = argument.get_env().and_then(OsStr::to_str) else { continue };
+        let Some(value) = env::var_os(variable).filter(|_| is_cause(variable)) else { continue };
+        if value.is_empty() {
+            return Some(empty(variable));
+        }
+        if value.to_str().is_none() {
+            return Some(format!("{variable} is not UTF-8"));
+        }
+        return Some(first_paragraph(&text).replace(&format!("'{argument}'"), variable));
+    }
+    None
+}
+
+/// Returns the message about a command without `--` before it, if there is one: `clap` took its words and options for those of
+/// `zklock`.
+fn of_missing_dashes(error: &clap::Error) -> Option<String> {
+    let text = error.to_string();
+    let is_of = |command: &str| text.contains(&format!("Usage: zklock {command} "));
+    let has = |word: &str| env::args_os().any(|other| other == word);
+    let needs_command = is_of("run") && !has("-c") && !has("--shell");
+    let may_be_command = is_of("elect") && error.kind() == ErrorKind::UnknownArgument;
+    let is_misspelt = text.contains("a similar argument exists");
+    let lacks_dashes = (needs_command || may_be_command) && !has("--") && !is_misspelt;
+    (lacks_dashes && error.use_stderr()).then(|| format!("{}; {DASHES}", first_paragraph(&text)))
+}
+
+/// Returns what is wrong, without tips and usage.
+fn first_paragraph(text: &str) -> &str {
+    let wrong = text.split("\n\n").next().unwrap_or_default();
+    wrong.strip_prefix("error: ").unwrap_or(wrong)
+}
+
+/// The message about an empty variable: a script often sets it from another variable, which is unset by mistake.
+pub(crate) fn empty(variable: &str) -> String {
+    format!("{variable} is empty: give it a value, or unset it")
+}
