@@ -79,7 +79,7 @@ pub(crate) struct Connection {
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) tls_key: Option<PathBuf>,
-    /// ACL of new znodes (scheme:id:perms)
+    /// ACL of new znodes, such as auth::cdrwa
     #[arg(long, value_name = "ACL", value_parser = NonEmptyStringValueParser::new(), global = true)]
     pub(crate) acl: Vec<String>,
     /// Format of stderr [default: text]

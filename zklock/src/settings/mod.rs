@@ -1,5 +1,6 @@
 //! The servers and the credentials: from the command line and the environment, both by `clap`, then from the configuration files.
 
+mod acl;
 mod log_format;
 mod secrets;
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 pub(crate) use self::log_format::{log_format, of_wrong_line};
 pub(crate) use self::secrets::Credentials;
-use zookeeper_recipes::zookeeper_client::{Acl, AuthId, Permission};
+use zookeeper_recipes::zookeeper_client::Acl;
 
 use crate::arguments::Connection;
 use crate::exit::Failure;
@@ -84,7 +85,7 @@ impl Settings {
             id: all.id,
             auths,
             tls,
-            acls: all.acl.iter().map(|spec| acl(spec)).collect::<Result<_, _>>()?,
+            acls: all.acl.iter().map(|spec| acl::parse(spec)).collect::<Result<_, _>>()?,
             verbose: all.verbose,
             session_timeout: all.session_timeout.unwrap_or(SESSION_TIMEOUT),
             connection_timeout: all.connection_timeout.unwrap_or(CONNECTION_TIMEOUT),
@@ -103,26 +104,6 @@ fn folders() -> Vec<PathBuf> {
     let base = variable("XDG_CONFIG_HOME").map(PathBuf::from);
     let base = base.filter(|base| base.is_absolute()).or_else(home);
     base.into_iter().chain([PathBuf::from("/etc")]).collect()
-}
-
-/// Parses `scheme:id:perms`, as in ZooKeeper's own shell. The id may contain colons.
-fn acl(spec: &str) -> Result<Acl, Failure> {
-    let letters = [
-        ('c', Permission::CREATE),
-        ('d', Permission::DELETE),
-        ('r', Permission::READ),
-        ('w', Permission::WRITE),
-        ('a', Permission::ADMIN),
-    ];
-    let parsed = spec.split_once(':').and_then(|(scheme, rest)| {
-        let (id, given) = rest.rsplit_once(':').filter(|_| !scheme.is_empty())?;
-        let each = given.chars().map(|one| letters.iter().find(|(letter, _)| *letter == one));
-        let all = each.map(|found| Some(found?.1)).reduce(|all, one| Some(all? | one?))??;
-        Some(Acl::new(all, AuthId::new(scheme, id)))
-    });
-    parsed.ok_or_else(|| {
-        Failure::usage(format!("acl {spec}: no scheme:id:perms, such as sasl:batch:cdrwa"))
-    })
 }
 
 /// Fills in missing options from the named file, which must exist, or else from the user's and the machine's files,

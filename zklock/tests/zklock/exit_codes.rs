@@ -44,6 +44,10 @@ run {path} {path}/b --once k -- touch ran | | 64 | --once~takes~one~PATH
 run {path} --once= -- touch ran | | 64 | key empty
 run {path} --once k -n -E 9 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1s | 69 | no~ZooKeeper
 run {path} --acl anyone:cdrwa -- touch ran | | 64 | anyone:cdrwa: scheme:id:perms
+run {path} --acl digest:bob:pw:cdrwa -- touch ran | ZKLOCK_AUTH=digest:bob:pw | 64 | write~digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa,~or~auth::cdrwa
+run {path} --config {digest} -- touch ran | | 64 | write~digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:r,
+run {path} -- touch ran | ZKLOCK_ACL=digest:bob:cdrwa | 64 | write~digest:USER:HASH:cdrwa
+run {bobs} --acl digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa -c exit~3 | ZKLOCK_AUTH=digest:bob:pw | 3 |
 run {path} -- touch ran | ZKLOCK_ACL=world:anyone:x | 64 | world:anyone:x
 run {path} --acl auth::cdrwa -- touch ran | | 64 | acl
 run {private} --acl auth::cdrwa -c exit~3 | ZKLOCK_AUTH=digest:ours:{secret} | 3 |
@@ -237,8 +241,8 @@ async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
     for program in [&orphan, &crlf, &script, &unloadable] {
         fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let names = ["private", "readonly", "unlisted", "barren", "fresh"];
-    let [private, readonly, unlisted, barren, fresh] = names.map(random_path);
+    let names = ["private", "bobs", "readonly", "unlisted", "barren", "fresh"];
+    let [private, bobs, readonly, unlisted, barren, fresh] = names.map(random_path);
     let writers =
         [Acl::new(Permission::CREATE | Permission::DELETE | Permission::WRITE, AuthId::anyone())];
     for (path, acls) in [(&readonly, Acls::anyone_read()), (&unlisted, Acls::new(&writers))] {
@@ -262,6 +266,7 @@ async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
         ("look", look),
         ("auth", auth),
         ("typed", file("typed.toml", b"server = [\"a\", \"b\"]\n")),
+        ("digest", file("digest.toml", b"acl = [\"digest:bob:pw:r\"]\n")),
         ("variable", file("variable.toml", b"ZKLOCK_SERVER=127.0.0.1:2181\n")),
         ("orphan", orphan),
         ("crlf", crlf),
@@ -269,6 +274,7 @@ async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
         ("plain", plain),
         ("script", script),
         ("private", private),
+        ("bobs", bobs),
         ("readonly", readonly),
         ("unlisted", unlisted),
         ("fresh", fresh),
