@@ -11,6 +11,7 @@ mod connection;
 mod contenders;
 mod elect;
 mod exit;
+mod files;
 mod log;
 mod ls;
 mod metrics;
@@ -19,6 +20,7 @@ mod nesting;
 mod observe;
 mod output;
 mod pages;
+mod panics;
 mod records;
 mod revoke;
 mod run;
@@ -41,10 +43,7 @@ use crate::settings::Settings;
 use crate::supervision::Terminal;
 
 fn main() -> ExitCode {
-    // A panic is reported in one line, like any other failure.
-    panic::set_hook(Box::new(|panic| {
-        log::Event::Internal.say(&format!("an error of zklock itself: {panic}"));
-    }));
+    panics::report_in_one_line();
     let mut stage = env::args_os().skip(1);
     match stage.next() {
         Some(name) if name == supervision::SUPERVISE => {
@@ -72,7 +71,10 @@ fn main() -> ExitCode {
         let _ = signals::block(&[SIGTTIN, SIGTTOU]); // this cannot fail for valid signals
     }
     stderr::in_background();
-    let code = exit::report(execute(arguments));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| execute(arguments)));
+    let outcome = outcome.unwrap_or_else(|_| Err(Failure::reported(exit::INTERNAL)));
+    metrics::ended(&outcome);
+    let code = exit::report(outcome);
     if code == exit::of_signal(SIGINT) && Terminal::of_this_process().is_some() {
         signals::end_as_interrupted();
     }
@@ -81,15 +83,14 @@ fn main() -> ExitCode {
 
 fn execute(arguments: Arguments) -> Outcome {
     log::about(arguments.command.paths());
+    files::check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     metrics::begin(&arguments.command)?;
     let dispatched = AssertUnwindSafe(|| runtime.block_on(dispatch(arguments)));
     let outcome = panic::catch_unwind(dispatched);
-    // Do not wait for a reader of our stdout that does not read.
+    // Do not wait for a reader of our stdout that does not read, also after a panic.
     runtime.shutdown_background();
-    let outcome = outcome.unwrap_or_else(|_| Err(Failure::reported(exit::INTERNAL)));
-    metrics::ended(&outcome);
-    outcome
+    outcome.unwrap_or_else(|panic| panic::resume_unwind(panic))
 }
 
 async fn dispatch(arguments: Arguments) -> Outcome {

@@ -17,3 +17,23 @@ async fn a_variable_that_is_not_text_is_named() {
     assert!(!scene.folder.join("ran").exists());
     scene.end().await;
 }
+
+/// From the first that the dynamic loader can work with.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_few_open_files_are_one_line() {
+    let scene = Scene::new().await;
+    let limited = |command: &str, files: usize| {
+        let script = format!("ulimit -n {files}; exec \"$ZKLOCK\" {command}");
+        scene.tool("sh").args(["-c", &script]).ended()
+    };
+    for files in 4..=18 {
+        for command in ["run \"$LOCK\" -- touch ran", "ls \"$LOCK\"", "check", "elect \"$LOCK\""] {
+            let ended = limited(command, files).await;
+            let line = ended.one_line(70, &["Too many open files", "ulimit -n"]);
+            assert!(!line.contains("registry"), "{files}: {line}");
+        }
+    }
+    assert!(!scene.folder.join("ran").exists());
+    limited("run \"$LOCK\" -- sh -c 'exit 3'", 32).await.quietly(3);
+    scene.end().await;
+}
