@@ -132,7 +132,7 @@ static LOG: Mutex<Log> =
     Mutex::new(Log { format: Format::Text, paths: Vec::new(), tokens: Vec::new() });
 
 /// The variable by which the other processes of a run get the state of the log. The command does not get it.
-const INHERITED: &str = "LOCK_SUPERVISOR_LOG";
+pub(crate) const INHERITED: &str = "LOCK_SUPERVISOR_LOG";
 
 impl Log {
     fn current() -> Self {
@@ -216,11 +216,6 @@ pub(crate) fn inherit() {
     if let Some(inherited) = inherited {
         Log::change(|log| *log = inherited);
     }
-}
-
-/// Keeps the state of the log from a command.
-pub(crate) fn disinherit(command: &mut Command) {
-    command.env_remove(INHERITED);
 }
 
 fn now() -> String {

@@ -1,5 +1,6 @@
 //! The signals that end `zklock` while it waits, and that it passes on to the command.
 
+use std::env;
 use std::fs;
 use std::future::poll_fn;
 use std::io;
@@ -111,10 +112,23 @@ fn set(numbers: &[i32]) -> SigSet {
     numbers.iter().filter_map(|number| nix::sys::signal::Signal::try_from(*number).ok()).collect()
 }
 
+/// The variable in which a constructor notes the signals that were ignored when `zklock` started: see `ignored_signals.c`.
+pub(crate) const IGNORED: &str = "LOCK_SUPERVISOR_IGNORED";
+
+/// Returns true if `zklock` was started with this signal ignored.
+pub(crate) fn was_ignored_at_start(signal: i32) -> bool {
+    env::var(IGNORED).is_ok_and(|mask| has(&mask, signal))
+}
+
 /// Returns true if this process ignores the signal.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    ignored.is_some_and(|mask| has(mask, signal))
+}
+
+/// Returns true if the signal is in the hexadecimal mask.
+fn has(mask: &str, signal: i32) -> bool {
+    let mask = u64::from_str_radix(mask.trim(), 16);
+    mask.is_ok_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

@@ -1,24 +1,30 @@
 //! The last stage before the command: this process becomes the command.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
+use std::iter;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use nix::unistd::execvpe;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use signal_hook::consts::SIGPIPE;
 
 use super::clock::BootInstant;
 use super::terminal::Terminal;
 use crate::exit::{self, CANNOT_EXECUTE, NOT_FOUND};
 use crate::log::{self, Event};
-use crate::text;
+use crate::{signals, text};
 
 /// The name of this stage on the command line.
 pub(crate) const EXECUTE: &str = "__execute";
+
+/// The variables that the stages of `zklock` pass on to each other, which are not meant for the command.
+const OURS: [&str; 2] = [signals::IGNORED, log::INHERITED];
 
 /// The kernel reads at most this much of a script's first line.
 const LONGEST_FIRST_LINE: u64 = 256;
@@ -54,15 +60,46 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if lease_end.is_some_and(|end| end <= BootInstant::now()) {
         return ExitCode::from(exit::LOST);
     }
-    let mut command = Command::new(&program);
-    log::disinherit(&mut command);
-    let error = command.args(arguments).exec();
+    let error = exec(&program, arguments);
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     let missing_loader = if is_missing { missing_loader(&program) } else { None };
     let why = missing_loader.unwrap_or_else(|| error.to_string());
     let code = if is_missing { NOT_FOUND } else { CANNOT_EXECUTE };
     Event::of(code).exits(code, &format!("cannot execute {}: {why}", program.display()));
     ExitCode::from(code)
+}
+
+/// Becomes the command; returns only the error. The command gets the signals ignored that `zklock` got ignored.
+fn exec(program: &OsStr, arguments: impl Iterator<Item = OsString>) -> io::Error {
+    if !signals::was_ignored_at_start(SIGPIPE) {
+        // This sets SIGPIPE to its default.
+        let mut command = Command::new(program);
+        for variable in OURS {
+            command.env_remove(variable);
+        }
+        return command.args(arguments).exec();
+    }
+    // This leaves SIGPIPE ignored, as Rust's runtime made it.
+    let text = |text: OsString| CString::new(text.into_vec());
+    let program = text(program.to_owned());
+    let rest: Result<Vec<_>, _> = arguments.map(text).collect();
+    let others = env::vars_os().filter(|(name, _)| !OURS.iter().any(|ours| name == ours));
+    let variables: Result<Vec<_>, _> = others
+        .map(|(mut name, value)| {
+            name.push("=");
+            name.push(value);
+            text(name)
+        })
+        .collect();
+    match (program, rest, variables) {
+        (Ok(program), Ok(rest), Ok(variables)) => {
+            let words: Vec<_> = iter::once(program.clone()).chain(rest).collect();
+            let Err(error) = execvpe(&program, &words, &variables);
+            error.into()
+        }
+        // The kernel gave these texts to this process, so they contain no NUL.
+        _ => io::ErrorKind::InvalidInput.into(),
+    }
 }
 
 /// Names what the kernel did not find if the program itself exists: the interpreter of a script, or the loader of a binary.

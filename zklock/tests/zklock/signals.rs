@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use nix::sys::signal::Signal;
 use tokio::net::TcpListener;
 use zookeeper_recipes_dev::{eventually, within};
@@ -11,6 +12,9 @@ use crate::support::processes::{Process, send};
 use crate::support::scene::Scene;
 use crate::support::scripts::{STAYS, STAYS_AS};
 use crate::support::tool::ZKLOCK;
+
+/// No process can ignore these, and these are the C library's own.
+const NOT_OURS: [i32; 4] = [9, 19, 32, 33];
 
 const FORWARDED: [Signal; 6] = [
     Signal::SIGHUP,
@@ -75,6 +79,52 @@ async fn a_hangup_that_was_ignored_stays_ignored() {
     life.says("USR1").await;
     running.ended().await.quietly(3);
     life.end().await;
+    scene.end().await;
+}
+
+/// As far as `zklock` got them ignored, and no others: systemd ignores SIGPIPE, `nohup` SIGHUP. The nested one starts afresh.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_gets_the_dispositions_that_zklock_got() {
+    let scene = Scene::new().await;
+    let all: Vec<String> = (1..=64)
+        .filter(|number| !NOT_OURS.contains(number))
+        .map(|number| number.to_string())
+        .collect();
+    let each =
+        (1..=31).filter(|number| !NOT_OURS.contains(number)).map(|number| number.to_string());
+    let rows = each.chain([String::new(), all.join(","), "PIPE,HUP,INT".to_owned()]);
+    let check = async |(number, ignored): (usize, String)| {
+        // A shell has a disposition of its own for SIGCHLD.
+        let ignore = (!ignored.is_empty()).then(|| format!("--ignore-signal={ignored}"));
+        let after = async |run: &[&str]| {
+            let tool = scene.tool("env").args(&ignore).args(run).args(["cat", "/proc/self/status"]);
+            let ended = tool.ended().await;
+            ended.quietly(0);
+            let text = ended.text();
+            let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+            let mask = u64::from_str_radix(mask.trim(), 16).unwrap();
+            // The C library ignores its own ones in a child.
+            mask & !(1 << 31 | 1 << 32)
+        };
+        let [path, inner] =
+            ["outer", "inner"].map(|name| format!("{}/{number}/{name}", scene.path));
+        let plain = after(&[]).await;
+        assert_eq!(plain == 0, ignored.is_empty(), "{ignored}: {plain:x}");
+        let run = [ZKLOCK, "run", &path, "--"];
+        assert_eq!(after(&run).await, plain, "{ignored}");
+        let nested = [&run[..], &[ZKLOCK, "run", &inner, "--"]].concat();
+        assert_eq!(after(&nested).await, plain, "{ignored}, nested");
+    };
+    let rows = stream::iter(rows.enumerate().map(check));
+    rows.buffer_unordered(8).collect::<Vec<()>>().await;
+    let script = r#"trap '' PIPE; exec "$ZKLOCK" run "$LOCK" -- env"#;
+    let ended = scene.tool("sh").args(["-c", script]).ended().await;
+    ended.quietly(0);
+    assert!(!ended.text().contains("IGNORED"), "{ended}");
+    // An error and a script without an interpreter line as without that.
+    let script = r#"trap '' PIPE; exec "$ZKLOCK" run "$LOCK" -- no-such-command"#;
+    let ended = scene.tool("sh").args(["-c", script]).ended().await;
+    ended.one_line(127, &["no-such-command"]);
     scene.end().await;
 }
 
