@@ -63,9 +63,14 @@ async fn session(
     settings: &Settings,
     server: &str,
 ) -> Result<(Result<String, Failure>, Curator), Failure> {
-    accepts(server, PATIENCE).await.map_err(|does| {
+    accepts(server, None, PATIENCE).await.map_err(|does| {
         Failure::unavailable(format!("{server} {does}: start it, or correct --server"))
     })?;
+    if settings.tls.is_some() {
+        // Without this, a refused handshake is reported after the connection timeout.
+        let accepted = accepts(server, settings.tls.as_ref(), PATIENCE).await;
+        accepted.map_err(|does| Failure::unavailable(format!("{server} {does}")))?;
+    }
     let namespace = "/".to_owned();
     let alone = Settings { server: server.to_owned(), namespace, ..settings.clone() };
     let named = |failure: Failure| Failure::new(failure.code(), format!("{server}: {failure}"));

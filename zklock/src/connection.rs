@@ -1,10 +1,7 @@
 //! Connects to the servers, and diagnoses a failure.
 
-use std::fmt;
-use std::fs;
 use std::io;
 use std::net::ToSocketAddrs;
-use std::path::Path;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -12,14 +9,13 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use zookeeper_recipes::session::ConnectionState;
-use zookeeper_recipes::zookeeper_client::{
-    Acls, Client, SaslOptions, TlsCa, TlsCerts, TlsIdentity, TlsOptions,
-};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, SaslOptions, TlsOptions};
 use zookeeper_recipes::{Curator, CuratorBuilder, Error, ErrorKind, Released};
 
 use crate::exit::{Failure, Outcome, chain};
 use crate::log::Event;
 use crate::settings::{Settings, Tls};
+use crate::tls;
 
 const TLS_SCHEME: &str = "tcp+tls://";
 const TCP_SCHEME: &str = "tcp://";
@@ -31,7 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A server closes connections beyond its limit without giving a reason, and each waiter has a connection.
-const LIMIT: &str = "has too many connections from this machine (maxClientCnxns, 60 by default)";
+pub(crate) const LIMIT: &str =
+    "has too many connections from this machine (maxClientCnxns, 60 by default)";
 
 /// Time limit for closing the session when there is nothing to report about it.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
@@ -45,7 +42,7 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
     match try_connect(settings).await? {
         Some(curator) => Ok(curator),
         None => {
-            let said = diagnose(&settings.server, settings.tls.is_some(), PATIENCE).await;
+            let said = diagnose(settings, PATIENCE).await;
             Err(no_session(settings.connection_timeout, &said))
         }
     }
@@ -102,7 +99,7 @@ pub(crate) async fn connect_within(
     };
     let in_vain = async {
         sleep(limit - share).await;
-        let diagnosed = diagnose(&settings.server, settings.tls.is_some(), share);
+        let diagnosed = diagnose(settings, share);
         tokio::join!(diagnosed, sleep(share)).0
     };
     tokio::select! {
@@ -207,7 +204,7 @@ fn prepare(settings: &Settings) -> Result<(CuratorBuilder, String), Failure> {
     }
     let mut servers = settings.server.clone();
     if let Some(tls) = &settings.tls {
-        connector = connector.with_tls(TlsOptions::new().with_certs(certificates(tls)?));
+        connector = connector.with_tls(TlsOptions::new().with_certs(tls::certificates(tls)?));
         servers = by_tls(&servers);
     } else if servers.contains(TLS_SCHEME) {
         return Err(Failure::usage("server: TLS needs a tls-ca"));
@@ -237,46 +234,34 @@ fn without_scheme(server: &str) -> &str {
     [TLS_SCHEME, TCP_SCHEME].iter().find_map(|scheme| server.strip_prefix(scheme)).unwrap_or(server)
 }
 
-fn certificates(tls: &Tls) -> Result<TlsCerts, Failure> {
-    let shown = |file: &Path, reason: &dyn fmt::Display| {
-        Failure::usage(format!("{} cannot be used for TLS: {reason}", file.display()))
-    };
-    let read = |file: &Path| fs::read_to_string(file).map_err(|error| shown(file, &error));
-    let Tls { authority, identity } = tls;
-    let ca = TlsCa::from_pem(&read(authority)?).map_err(|error| shown(authority, &error))?;
-    let mut builder = TlsCerts::builder().with_ca(ca);
-    if let Some((certificate, key)) = identity {
-        let identity = TlsIdentity::from_pem(&read(certificate)?, &read(key)?);
-        let with_key = |error| shown(certificate, &format!("with {}: {error}", key.display()));
-        builder = builder.with_identity(identity.map_err(with_key)?);
-    }
-    builder.build().map_err(|error| shown(authority, &error))
-}
-
 /// Describes how each server reacts to a connection; each step may take `limit`. The client itself reports only a
 /// timeout.
-async fn diagnose(servers: &str, tls: bool, limit: Duration) -> String {
+async fn diagnose(settings: &Settings, limit: Duration) -> String {
     let ask = async |server: &str| {
         let server = without_scheme(server).split('/').next().unwrap_or_default();
-        format!("{server} {}", does(server, tls, limit).await)
+        format!("{server} {}", does(server, settings.tls.as_ref(), limit).await)
     };
-    join_all(each(servers).map(ask)).await.join("; ")
+    join_all(each(&settings.server).map(ask)).await.join("; ")
 }
 
-async fn does(server: &str, tls: bool, limit: Duration) -> String {
-    let or = if tls {
-        "speaks no TLS, or one side does not trust the other's certificate or name"
-    } else {
-        "expects TLS (--tls-ca), or is no ZooKeeper"
+async fn does(server: &str, tls: Option<&Tls>, limit: Duration) -> String {
+    if let Err(does) = accepts(server, tls, limit).await {
+        return does;
+    }
+    let reasons = match tls {
+        Some(_) => format!("it has no quorum, or {LIMIT}"),
+        None => format!("it has no quorum, {LIMIT}, expects TLS (--tls-ca), or is no ZooKeeper"),
     };
-    accepts(server, limit).await.err().unwrap_or_else(|| {
-        format!("accepts connections, but gives no session: it has no quorum, {LIMIT}, {or}")
-    })
+    format!("accepts connections, but gives no session: {reasons}")
 }
 
-/// Checks that a server of the connect string accepts a connection. The error describes what it does instead. Each
-/// step may take `limit`.
-pub(crate) async fn accepts(server: &str, limit: Duration) -> Result<(), String> {
+/// Checks that a server of the connect string accepts a connection, and with `tls` a TLS handshake. The error describes
+/// what it does instead. Each step may take `limit`.
+pub(crate) async fn accepts(
+    server: &str,
+    tls: Option<&Tls>,
+    limit: Duration,
+) -> Result<(), String> {
     let server = without_scheme(server).split('/').next().unwrap_or_default();
     let address = if has_port(server) { server.to_owned() } else { format!("{server}:2181") };
     // Tokio's name lookup panics if its first thread cannot be started.
@@ -290,16 +275,31 @@ pub(crate) async fn accepts(server: &str, limit: Duration) -> Result<(), String>
         Ok(_) => return Err("is not known by that name".to_owned()),
         Err(_) => return Err("has a name that is not resolved in time".to_owned()),
     };
-    match timeout(limit, TcpStream::connect(&found[..])).await {
-        Err(_) => Err("does not answer".to_owned()),
-        Ok(Err(error)) if !was_closed(&error) => Err(format!("cannot be connected to: {error}")),
-        Ok(_) => Ok(()),
+    let stream = match timeout(limit, TcpStream::connect(&found[..])).await {
+        Err(_) => return Err("does not answer".to_owned()),
+        Ok(Err(error)) if was_closed(&error) => return Ok(()),
+        Ok(Err(error)) => return Err(format!("cannot be connected to: {error}")),
+        Ok(Ok(stream)) => stream,
+    };
+    match tls {
+        Some(tls) => tls::handshake(stream, host_of(server), tls, limit).await,
+        None => Ok(()),
     }
 }
 
 /// Returns true if the server accepted the connection, and closed it before we noticed.
 fn was_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+/// Returns the host without its port and without brackets.
+fn host_of(server: &str) -> &str {
+    let host = if has_port(server) {
+        server.rsplit_once(':').map_or(server, |(host, _)| host)
+    } else {
+        server
+    };
+    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 fn has_port(server: &str) -> bool {
@@ -337,8 +337,13 @@ mod tests {
 
     #[test]
     fn ports_are_told_from_addresses() {
-        for (server, has) in [("a", false), ("a:1", true), ("[::1]", false), ("[::1]:1", true)] {
-            assert_eq!(has_port(server), has, "{server}");
+        for (server, has, host) in [
+            ("a", false, "a"),
+            ("a:1", true, "a"),
+            ("[::1]", false, "::1"),
+            ("[::1]:1", true, "::1"),
+        ] {
+            assert_eq!((has_port(server), host_of(server)), (has, host), "{server}");
         }
     }
 }

@@ -29,6 +29,7 @@ mod signals;
 mod stderr;
 mod supervision;
 mod text;
+mod tls;
 mod waiting;
 
 use std::env;

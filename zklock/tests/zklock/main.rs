@@ -32,4 +32,5 @@ mod signals;
 mod streams;
 mod support;
 mod terminals;
+mod tls;
 mod waiting;
