@@ -39,7 +39,10 @@ pub(crate) async fn check(arguments: &Check, settings: &Settings) -> Outcome {
             }
             let contended =
                 contend(&curator.client()?, settings, &root.concat(), path, &mut lines).await;
-            contended.map_err(|why| Failure::unavailable(format!("{server}: {why}")))
+            contended.map_err(|refusal| {
+                let why = refusal.text(&settings.credentials_sent());
+                Failure::unavailable(format!("{server}: {why}"))
+            })
         };
         let checked = checked.await;
         lines.extend(checked.err().map(Err));
@@ -94,7 +97,7 @@ async fn contend(
     root: &str,
     path: Option<&str>,
     lines: &mut Vec<Result<String, Failure>>,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let acls = match settings.acls.as_slice() {
         [] => Acls::anyone_all(),
         acls => Acls::new(acls),
@@ -151,7 +154,7 @@ async fn contend(
 }
 
 /// Returns the missing znodes above `node`, from the top.
-async fn missing_above<'a>(client: &Client, node: &'a str) -> Result<Vec<&'a str>, String> {
+async fn missing_above<'a>(client: &Client, node: &'a str) -> Result<Vec<&'a str>, Refusal> {
     let mut missing = Vec::new();
     for level in node.match_indices('/').skip(1).map(|(at, _)| &node[..at]) {
         let stat = client.check_stat(level).await;
@@ -162,16 +165,28 @@ async fn missing_above<'a>(client: &Client, node: &'a str) -> Result<Vec<&'a str
     Ok(missing)
 }
 
-fn cannot(what: &str, path: &str, error: Error) -> String {
-    format!("cannot {what} {path}: {error}; {}", advice(&error))
+/// A step that a server refused.
+struct Refusal {
+    step: String,
+    error: Error,
 }
 
-fn advice(error: &Error) -> &'static str {
-    match error {
-        Error::NoAuth => "give credentials that may (--auth-file), or change its ACL",
-        Error::InvalidAcl => "correct --acl",
-        Error::NoChildrenForEphemerals => "it is ephemeral, choose another path",
-        Error::QuotaExceeded => "raise the quota",
-        _ => "try again, and look into the servers' log",
+fn cannot(what: &str, path: &str, error: Error) -> Refusal {
+    Refusal { step: format!("{what} {path}"), error }
+}
+
+impl Refusal {
+    /// Describes the refusal, with the credentials that were `sent`.
+    fn text(&self, sent: &str) -> String {
+        let advice = match self.error {
+            Error::NoAuth => {
+                format!("{sent}: give credentials that may (--auth-file), or change its ACL")
+            }
+            Error::InvalidAcl => "correct --acl".to_owned(),
+            Error::NoChildrenForEphemerals => "it is ephemeral, choose another path".to_owned(),
+            Error::QuotaExceeded => "raise the quota".to_owned(),
+            _ => "try again, and look into the servers' log".to_owned(),
+        };
+        format!("cannot {}: {}; {advice}", self.step, self.error)
     }
 }

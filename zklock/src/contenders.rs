@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use futures_util::try_join;
 use serde::Serialize;
 use zookeeper_recipes::interop::{ContenderFilter, ContenderKind};
-use zookeeper_recipes::{Curator, Error, ErrorKind, FencingToken, InterProcessMutex, Participant};
+use zookeeper_recipes::{Curator, Error, FencingToken, InterProcessMutex, Participant};
 
 use crate::exit::Failure;
 use crate::text;
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// Derives the kind from the name of the contender's node alone.
-    fn of(participant: &Participant) -> Self {
+    pub(crate) fn of(participant: &Participant) -> Self {
         match participant.kind() {
             Some(ContenderKind::Read | ContenderKind::KazooRead) => Self::Read,
             Some(ContenderKind::Write) => Self::Write,
@@ -33,6 +33,22 @@ impl Kind {
 
     pub(crate) fn name(self) -> String {
         format!("{self:?}").to_lowercase()
+    }
+
+    /// Returns the kind that stands for all kinds of its queue.
+    pub(crate) fn queue(self) -> Self {
+        if self == Self::Read { Self::Write } else { self }
+    }
+
+    /// Returns the recipe, as a noun.
+    pub(crate) fn recipe(self) -> &'static str {
+        match self {
+            Self::Mutex => "a mutex",
+            Self::Read => "a read lock",
+            Self::Write => "a write lock",
+            Self::Lease => "a semaphore",
+            Self::Leader => "an election",
+        }
     }
 }
 
@@ -55,8 +71,7 @@ impl Deref for Contender {
 impl Contender {
     /// Returns the contender's identity, or else its session.
     pub(crate) fn who(&self) -> String {
-        let session = || format!("session {}", text::session(self.session_id));
-        identity(self).unwrap_or_else(session)
+        who(self)
     }
 
     /// Returns true if kazoo's recipes count the contender.
@@ -70,8 +85,7 @@ impl Contender {
         let is_of_kazoo = self.is_of_kazoo();
         let kind = match self.kind {
             Kind::Read if is_of_kazoo => Kind::Mutex,
-            Kind::Read => Kind::Write,
-            kind => kind,
+            kind => kind.queue(),
         };
         (kind, is_of_kazoo)
     }
@@ -89,6 +103,12 @@ impl Contender {
         let since = self.since.map(|since| text::between(since, now));
         since.map_or_else(|| "an unknown time".to_owned(), text::age)
     }
+}
+
+/// Returns the participant's identity, or else its session.
+pub(crate) fn who(participant: &Participant) -> String {
+    let session = || format!("session {}", text::session(participant.session_id));
+    identity(participant).unwrap_or_else(session)
 }
 
 /// Returns the identity that the participant gave, safe for a terminal; `None` once that was replaced.
@@ -188,43 +208,8 @@ pub(crate) async fn contenders(curator: &Curator, path: &str) -> Result<Vec<Cont
 }
 
 /// Returns a mutex whose participants are those of all recipes with nodes directly below the path.
-fn of_any_recipe(curator: &Curator, path: &str) -> Result<InterProcessMutex, Error> {
+pub(crate) fn of_any_recipe(curator: &Curator, path: &str) -> Result<InterProcessMutex, Error> {
     curator.mutex(path)?.with_filter(ContenderFilter::custom("any recipe", |_| true))
-}
-
-/// Rejects a path that a semaphore shares with another recipe. The library sees only contenders with the same parent,
-/// and those of a semaphore are further down.
-///
-/// Call this while our own node exists: of two contenders that come at once, the later one sees the other. The outer
-/// error means that the check itself failed.
-pub(crate) async fn check_recipe(
-    curator: &Curator,
-    path: &str,
-    is_semaphore: bool,
-) -> Result<Result<(), Failure>, Error> {
-    let found = if is_semaphore {
-        of_any_recipe(curator, path)?.participants().await
-    } else {
-        curator.semaphore(path, 1)?.participants().await
-    };
-    let found = match found {
-        Ok(found) => found,
-        // A semaphore works without the permission to list the parent of its folders, and a mutex without the
-        // permission to list those folders.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(Ok(())),
-        Err(error) => return Err(error),
-    };
-    // The mutex of a semaphore proves nothing: `locks` may be the name of another lock.
-    let is_other = |one: &&Participant| match one.kind() {
-        Some(kind) => is_semaphore || kind == ContenderKind::Lease,
-        None => false,
-    };
-    Ok(found.iter().find(is_other).map_or(Ok(()), |other| {
-        Err(Failure::unavailable(format!(
-            "{} is of another recipe, which the lock at {path} does not keep out",
-            other.node
-        )))
-    }))
 }
 
 /// Returns true if there are mutexes of two kinds, which do not see each other by themselves.

@@ -9,10 +9,11 @@ use zookeeper_recipes::{Curator, ErrorKind, Hold};
 
 use crate::arguments::{Elect, OnRevoke};
 use crate::connection::{self, connect, goodbye, is_unconfirmed, warn_of_short_session};
-use crate::contenders::check_recipe;
+use crate::contenders::Kind;
 use crate::exit::{Failure, LOST, Outcome, chain};
 use crate::log::{self, Event};
 use crate::metrics;
+use crate::mixed;
 use crate::nesting;
 use crate::output::Ends;
 use crate::settings::Settings;
@@ -46,7 +47,7 @@ async fn take_part(
     let latch = curator.leader_latch(&arguments.path)?;
     signals.unless_ended(nesting::check(curator, &arguments.path, |_, _| true)).await??;
     let outcome = if arguments.command.is_empty() {
-        announce(&latch, Ends::new(signals)).await
+        announce(curator, &latch, Ends::new(signals)).await
     } else {
         Candidate { arguments, settings, curator, latch: &latch }.stand(&mut signals).await
     };
@@ -56,10 +57,13 @@ async fn take_part(
 }
 
 /// Prints each change until `zklock` has to end.
-async fn announce(latch: &LeaderLatch, mut ends: Ends) -> Outcome {
+async fn announce(curator: &Curator, latch: &LeaderLatch, mut ends: Ends) -> Outcome {
     loop {
         ends.print("follower\n").await?;
-        let term = ends.unless_ended(latch.leadership()).await??;
+        let term = match ends.unless_ended(latch.leadership()).await? {
+            Ok(term) => term,
+            Err(error) => return Err(mixed::explained(curator, error, Kind::Leader).await),
+        };
         Watched::new([term.view()]).record();
         ends.print(&format!("leader {}\n", term.fencing_token())).await?;
         ends.unless_ended(term.cancellation_token().cancelled_owned()).await?;
@@ -93,9 +97,15 @@ impl Candidate<'_> {
                 Messages::of_standby(self.settings.verbose),
                 wait,
             );
-            let leadership = signals.unless_ended(wait).await??;
+            let leadership = match signals.unless_ended(wait).await? {
+                Ok(leadership) => leadership,
+                Err(error) => {
+                    let explained = mixed::explained(self.curator, error, Kind::Leader);
+                    return Err(signals.unless_ended(explained).await?);
+                }
+            };
             Watched::new([leadership.view()]).record();
-            match signals.unless_ended(check_recipe(self.curator, path, false)).await? {
+            match signals.unless_ended(mixed::check(self.curator, path, Kind::Leader)).await? {
                 // Without a connection, the leadership is about to be lost.
                 Err(error) if error.is_transient() => {
                     Event::Warning.say(&chain(&error));

@@ -39,11 +39,13 @@ pub(crate) struct Failure {
     code: u8,
     event: Event,
     message: String,
+    /// True if a server refused a request for want of permission.
+    is_unpermitted: bool,
 }
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, event: Event::of(code), message: message.into() }
+        Self { code, event: Event::of(code), message: message.into(), is_unpermitted: false }
     }
 
     /// A busy lock. The user chooses the exit code.
@@ -89,6 +91,14 @@ impl Failure {
         Self::new(of_signal(signal), format!("ended by {name}"))
     }
 
+    /// Adds to a lack of permission the credentials that were sent.
+    pub(crate) fn with_credentials(mut self, sent: &str) -> Self {
+        if self.is_unpermitted {
+            self.message = format!("{}; {sent} (--auth-file)", self.message);
+        }
+        self
+    }
+
     pub(crate) fn code(&self) -> u8 {
         self.code
     }
@@ -130,14 +140,17 @@ impl fmt::Display for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        use ErrorKind::{BodyDropped, BodyPanicked, InvalidInput, Lost, WouldDeadlock};
+        use ErrorKind::{
+            BodyDropped, BodyPanicked, InvalidInput, Lost, PermissionDenied, WouldDeadlock,
+        };
         let code = match error.kind() {
             InvalidInput => USAGE,
             Lost => LOST,
             WouldDeadlock | BodyPanicked | BodyDropped => INTERNAL,
             _ => UNAVAILABLE,
         };
-        Self::new(code, chain(&error))
+        let is_unpermitted = error.kind() == PermissionDenied;
+        Self { is_unpermitted, ..Self::new(code, chain(&error)) }
     }
 }
 

@@ -16,6 +16,7 @@ mod log;
 mod ls;
 mod metrics;
 mod mistakes;
+mod mixed;
 mod nesting;
 mod observe;
 mod output;
@@ -96,17 +97,19 @@ fn execute(arguments: Arguments) -> Outcome {
 
 async fn dispatch(arguments: Arguments) -> Outcome {
     let Arguments { connection, command } = arguments;
-    // Only for commands that need settings: a mistake in the file must not prevent printing the manual.
-    let settings = || Settings::read(connection);
-    match command {
-        Command::Run(arguments) => run::run(arguments, &settings()?).await,
-        Command::Elect(arguments) => elect::elect(arguments, &settings()?).await,
-        Command::Observe(arguments) => observe::observe(&arguments, &settings()?).await,
-        Command::Ls(arguments) => ls::ls(&arguments, &settings()?).await,
-        Command::Revoke(arguments) => revoke::revoke(&arguments, &settings()?).await,
-        Command::Break(arguments) => breaking::break_lock(&arguments, &settings()?).await,
-        Command::Check(arguments) => check::check(&arguments, &settings()?).await,
+    // An error matters only to a command that uses them: a mistake in the file must not prevent printing the manual.
+    let settings = Settings::read(connection);
+    let sent = settings.as_ref().map(Settings::credentials_sent).unwrap_or_default();
+    let outcome = match command {
+        Command::Run(arguments) => run::run(arguments, &settings?).await,
+        Command::Elect(arguments) => elect::elect(arguments, &settings?).await,
+        Command::Observe(arguments) => observe::observe(&arguments, &settings?).await,
+        Command::Ls(arguments) => ls::ls(&arguments, &settings?).await,
+        Command::Revoke(arguments) => revoke::revoke(&arguments, &settings?).await,
+        Command::Break(arguments) => breaking::break_lock(&arguments, &settings?).await,
+        Command::Check(arguments) => check::check(&arguments, &settings?).await,
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { dir } => pages::man(dir.as_deref()),
-    }
+    };
+    outcome.map_err(|failure| failure.with_credentials(&sent))
 }

@@ -15,8 +15,9 @@ use crate::connection::{
     FAREWELL, connect_within, goodbye, is_connected, is_unconfirmed, session_left,
     warn_of_short_session,
 };
-use crate::contenders::{Contender, Kind, check_recipe, contenders, held_by};
+use crate::contenders::{Contender, Kind, contenders, held_by};
 use crate::exit::{Failure, Outcome};
+use crate::mixed;
 use crate::nesting;
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -119,7 +120,7 @@ impl Wait<'_> {
             Watched::new(held.iter().map(|guard| guard.view())).since_its_start(self.curator);
         watched.record();
         for path in &arguments.paths {
-            let checked = check_recipe(self.curator, path, arguments.count.is_some());
+            let checked = mixed::check(self.curator, path, self.kind());
             signals.unless_ended(checked).await???;
         }
         let end = self.supervise(&watched, signals).await?;
@@ -141,6 +142,15 @@ impl Wait<'_> {
                 (Kind::Read, _) => !self.arguments.read,
                 _ => true,
             }
+    }
+
+    fn kind(&self) -> Kind {
+        match self.arguments {
+            Run { count: Some(_), .. } => Kind::Lease,
+            Run { read: true, .. } => Kind::Read,
+            Run { write: true, .. } => Kind::Write,
+            _ => Kind::Mutex,
+        }
     }
 
     fn lock(&self, path: &str) -> Result<Arc<dyn Lock>, Error> {
@@ -187,7 +197,10 @@ impl Wait<'_> {
                 let why = format!("no answer of the servers about {paths} within {within}");
                 Err(Failure::unavailable(why))
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                let explained = mixed::explained(curator, error, self.kind());
+                Err(signals.unless_ended(explained).await?)
+            }
         }
     }
 

@@ -56,6 +56,19 @@ impl Settings {
         Self::of(given, env::var_os("ZKLOCK_AUTH"), &folders())
     }
 
+    /// Says which credentials the servers get, without the secrets.
+    pub(crate) fn credentials_sent(&self) -> String {
+        let schemes = self.auths.iter().map(|one| format!("{} credentials", one.scheme));
+        let certificate = self.tls.as_ref().and_then(|tls| tls.identity.as_ref());
+        let mut sent: Vec<_> =
+            schemes.chain(certificate.map(|_| "a client certificate".to_owned())).collect();
+        sent.dedup();
+        match sent.as_slice() {
+            [] => "no credentials were sent".to_owned(),
+            sent => format!("{} were sent", sent.join(" and ")),
+        }
+    }
+
     fn of(given: Connection, auth: Option<OsString>, folders: &[PathBuf]) -> Result<Self, Failure> {
         // The variable and the option each replace the file's credentials.
         let of_files = given.auth_file.is_none() && auth.is_some();
@@ -242,6 +255,7 @@ mod tests {
         let settings = read(&none);
         assert_eq!((settings.server.as_str(), settings.namespace.as_str()), (SERVER, "/"));
         assert_eq!(settings.session_timeout, SESSION_TIMEOUT);
+        assert_eq!(settings.credentials_sent(), "no credentials were sent");
         home.write("etc/zklock.toml", "namespace = '/etc'\nserver = 'etc'\nauth-file = 'auth'");
         home.write("etc/auth", "digest:user:password");
         home.write("config/zklock.toml", "id = 'home'\nnamespace = '/home'\nsession-timeout = 4");
@@ -358,6 +372,9 @@ mod tests {
             let said = home.error(&none, Some(wrong));
             assert!(said.starts_with("ZKLOCK_AUTH: no scheme:credentials"), "{said}");
         }
+        let sent = |auth| home.read(&none, auth).unwrap().credentials_sent();
+        assert_eq!(sent(direct), "digest credentials were sent");
+        assert_eq!(sent(None), "digest credentials and ip credentials were sent");
         home.write("auth", "digest:user:hunter2\nhunter2\n");
         let said = home.error(&given, None);
         let expected = "auth:2: no scheme:credentials, such as digest:user:password";

@@ -113,18 +113,27 @@ async fn closes(link: &FaultProxy, run: impl AsyncFn()) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_semaphore_beside_another_recipe_is_69() {
     let scene = Scene::new().await;
-    let others: [&[&str]; 4] = [&["run"], &["run", "--read"], &["run", "--write"], &["elect"]];
-    let semaphore: &[&str] = &["run", "--count=2"];
+    let others: [(&[&str], &str); 4] = [
+        (&["run"], "a mutex"),
+        (&["run", "--read"], "a read lock"),
+        (&["run", "--write"], "a write lock"),
+        (&["elect"], "an election"),
+    ];
+    let semaphore: (&[&str], &str) = (&["run", "--count=2"], "a semaphore");
     for other in others {
-        for (first, second) in [(semaphore, other), (other, semaphore)] {
+        for ((first, first_recipe), (second, second_recipe)) in
+            [(semaphore, other), (other, semaphore)]
+        {
             let mut life = scene.lifeline();
             let command = ["--", "sh", "-c", STAYS];
             let running = life.up(scene.zklock(first).arg(&scene.path).args(command)).await;
             let tool = scene.zklock(second).arg(&scene.path).args(["--", "touch", "ran"]);
-            tool.ended().await.one_line(69, &[&scene.path, "another recipe"]);
+            let used = format!("{} is used by {first_recipe} (", scene.path);
+            let asked = format!("you asked for {second_recipe}");
+            tool.ended().await.one_line(69, &[&used, &asked]);
             ends(running).await;
         }
-        let tool = scene.zklock(other).arg(&scene.path).args(["--", "sh", "-c", "exit 3"]);
+        let tool = scene.zklock(other.0).arg(&scene.path).args(["--", "sh", "-c", "exit 3"]);
         tool.ended().await.quietly(3);
     }
     assert!(!scene.folder.join("ran").exists());

@@ -61,7 +61,7 @@ check --server {server},a:99999 | | 64 | "99999"~is~no~port
 run {path} --server {server}~{nowhere} -- touch ran | | 64 | separate~servers~by~commas
 run {path} --server zk://{server} -- touch ran | | 64 | write~HOST:PORT
 check --server {silent} --connection-timeout 1s | | 69 | >FAIL >accepts~connections
-check {readonly} | | 69 | >FAIL >create~a~znode~under~{readonly} >--auth-file
+check {readonly} | | 69 | >FAIL >create~a~znode~under~{readonly} >no~credentials~were~sent:~give~credentials~that~may~(--auth-file)
 check {barren}/lock | | 69 | >FAIL >choose~another~path
 check {unlisted} | | 69 | >{unlisted}~exists >FAIL >list~{unlisted} >--auth-file
 run {unlisted} -n -c exit~3 | | 69 | {unlisted}
@@ -74,9 +74,21 @@ check relative --namespace /n | | 64 | >FAIL >relative
 check --namespace relative | | 64 | namespace relative
 run {path} -n -E 9 -c exit~3 | | 3 |
 run {path} -n -E 9 -- touch ran | ZKLOCK_SERVER={nowhere} ZKLOCK_CONNECTION_TIMEOUT=1s | 69 | no~ZooKeeper
-run {mutex} --read -- touch ran | | 69 | {mutex}
-run {mutex} --write -- touch ran | | 69 | {mutex}
-run {private} -- touch ran | | 69 | {private}
+run {mutex} --read -- touch ran | | 69 | {mutex}~is~used~by~a~mutex~(host-a:123);~you~asked~for~a~read~lock
+run {mutex} --write -n -- touch ran | | 69 | {mutex}~is~used~by~a~mutex~(host-a:123);~you~asked~for~a~write~lock
+run {mutex} --count 2 -w 10 -- touch ran | | 69 | {mutex}~is~used~by~a~mutex~(host-a:123);~you~asked~for~a~semaphore
+elect {mutex} -- touch ran | | 69 | {mutex}~is~used~by~a~mutex~(host-a:123);~you~asked~for~an~election
+elect {mutex} | | 69 | >follower {mutex}~is~used~by~a~mutex~(host-a:123);~you~asked~for~an~election
+run {read} -n -- touch ran | | 69 | {read}~is~used~by~a~read~lock~(host-a:123);~you~asked~for~a~mutex
+run {read} {path} -n -- touch ran | | 69 | {read}~is~used~by~a~read~lock~(host-a:123);~you~asked~for~a~mutex
+run {write} -n -- touch ran | | 69 | {write}~is~used~by~a~write~lock~(host-a:123);~you~asked~for~a~mutex
+run {leases} -n -- touch ran | | 69 | {leases}~is~used~by~a~semaphore~(host-a:123);~you~asked~for~a~mutex
+run {leases} --read -- touch ran | | 69 | {leases}~is~used~by~a~semaphore~(host-a:123);~you~asked~for~a~read~lock
+elect {leases} -- touch ran | | 69 | {leases}~is~used~by~a~semaphore~(host-a:123);~you~asked~for~an~election
+run {latch} -n -- touch ran | | 69 | {latch}~is~used~by~an~election~(host-a:123);~you~asked~for~a~mutex
+run {latch} --count 2 -- touch ran | | 69 | {latch}~is~used~by~an~election~(host-a:123);~you~asked~for~a~semaphore
+run {private} -- touch ran | | 69 | {private} no~credentials~were~sent~(--auth-file)
+ls {private} | | 69 | {private} no~credentials~were~sent~(--auth-file)
 run {readonly} -- touch ran | | 69 | no~permission~to~create~{readonly}~or~a~node~under~it
 run {barren}/lock -- touch ran | | 69 | {barren}/lock
 run {path} --server {nowhere} --connection-timeout 1s -- touch ran | | 69 | no~ZooKeeper~within~1s refused
@@ -203,7 +215,8 @@ run {path} --config {wrong} -- touch ran | | 64 | {wrong}:2:~unknown~key server
 run {private} -c exit~3 | ZKLOCK_AUTH=digest:ours:{secret} | 3 |
 run {private} -c exit~3 | ZKLOCK_AUTH_FILE={auth} | 3 |
 run {private} -c exit~3 --auth-file {auth} | | 3 |
-run {private} -- touch ran | ZKLOCK_AUTH=digest:ours:other | 69 | {private}
+run {private} -- touch ran | ZKLOCK_AUTH=digest:ours:other | 69 | {private} digest~credentials~were~sent~(--auth-file)
+check {private} | ZKLOCK_AUTH=digest:ours:other | 69 | >FAIL >digest~credentials~were~sent:~give~credentials~that~may~(--auth-file)
 "#;
 
 /// A program, with the name of a loader that is nowhere.
@@ -255,6 +268,10 @@ async fn stage(scene: &Scene) -> Vec<(&'static str, String)> {
         ("held", format!("{path}/held")),
         // For those who are of another recipe: their nodes would be in the way of the others.
         ("mutex", format!("{path}/mutex")),
+        ("read", format!("{path}/read")),
+        ("write", format!("{path}/write")),
+        ("leases", format!("{path}/leases")),
+        ("latch", format!("{path}/latch")),
         ("server", server.to_owned()),
         ("nowhere", "127.0.0.1:1".to_owned()),
         ("named", file("named.toml", b"id = \"named\"\n")),
@@ -302,6 +319,14 @@ async fn each_row_ends_with_its_code_and_its_words() {
     let guard = within("the lock", mutex.acquire()).await.unwrap();
     let mutex = holder.mutex(of("mutex")).unwrap();
     let other = within("the lock", mutex.acquire()).await.unwrap();
+    let read = holder.read_write_lock(of("read")).unwrap().read_half();
+    let read = within("the lock", read.acquire()).await.unwrap();
+    let write = holder.read_write_lock(of("write")).unwrap().write_half();
+    let write = within("the lock", write.acquire()).await.unwrap();
+    let semaphore = holder.semaphore(of("leases"), 2).unwrap();
+    let lease = within("the lease", semaphore.acquire()).await.unwrap();
+    let latch = holder.leader_latch(of("latch")).unwrap();
+    within("it leads", latch.leadership()).await.unwrap();
     let filled = |text: &str| {
         let text = text.replace('~', " ");
         names.iter().fold(text, |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
@@ -344,5 +369,9 @@ async fn each_row_ends_with_its_code_and_its_words() {
     }
     guard.release().await.unwrap();
     other.release().await.unwrap();
+    read.release().await.unwrap();
+    write.release().await.unwrap();
+    lease.release().await.unwrap();
+    latch.close().await.unwrap();
     scene.end().await;
 }
