@@ -7,7 +7,8 @@ use zookeeper_recipes::Curator;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteError};
 
 use crate::arguments::Check;
-use crate::connection::{accepts, check_options, connect, separately, short_session};
+use crate::connection::{check_options, connect, short_session};
+use crate::diagnosis::{accepts, separately};
 use crate::exit::{Failure, Outcome};
 use crate::output::print;
 use crate::settings::Settings;

@@ -1,34 +1,25 @@
-//! Connects to the servers, and diagnoses a failure.
+//! Connects to the servers.
 
-use std::io;
-use std::net::ToSocketAddrs;
+use std::future::pending;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, SaslOptions, TlsOptions};
 use zookeeper_recipes::{Curator, CuratorBuilder, Error, ErrorKind, Released};
 
+use crate::diagnosis::{Reaction, TLS_SCHEME, accepts, address_of, diagnose, each, without_scheme};
 use crate::exit::{Failure, Outcome, chain};
 use crate::log::Event;
-use crate::settings::{Settings, Tls};
+use crate::settings::Settings;
 use crate::tls;
-
-const TLS_SCHEME: &str = "tcp+tls://";
-const TCP_SCHEME: &str = "tcp://";
 
 /// Time limit for each step of the diagnosis of a server that gives no session.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// A server closes connections beyond its limit without giving a reason, and each waiter has a connection.
-pub(crate) const LIMIT: &str =
-    "has too many connections from this machine (maxClientCnxns, 60 by default)";
 
 /// Time limit for closing the session when there is nothing to report about it.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
@@ -48,13 +39,39 @@ pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
     }
 }
 
-/// Waits for a session for the connection timeout. `None` if no server gave one.
+/// Waits for a session for the connection timeout. `None` if no server gave one. What a server refuses ends it at once.
 async fn try_connect(settings: &Settings) -> Result<Option<Curator>, Failure> {
     let (builder, servers) = prepare(settings)?;
-    match builder.connect(&servers).await {
+    let connected = tokio::select! {
+        biased;
+        connected = builder.connect(&servers) => connected,
+        failure = refused_by_tls(settings) => return Err(failure),
+    };
+    match connected {
         Err(error) if error.kind() == ErrorKind::Unavailable => Ok(None),
         connected => connected.map(Some).map_err(|error| refused(settings, error)),
     }
+}
+
+/// Resolves if all servers refuse a TLS handshake, which the client repeats until its time is up.
+async fn refused_by_tls(settings: &Settings) -> Failure {
+    if settings.tls.is_none() {
+        return pending().await;
+    }
+    sleep(PAUSE).await; // a session is opened sooner than that
+    let servers = each(&settings.server);
+    let reactions =
+        join_all(servers.map(|server| accepts(server, settings.tls.as_ref(), PATIENCE)));
+    let refusals: Option<Vec<_>> = reactions
+        .await
+        .into_iter()
+        .map(|reaction| reaction.err().filter(Reaction::is_refusal))
+        .collect();
+    let Some(refusals) = refusals else { return pending().await };
+    let said = each(&settings.server)
+        .zip(refusals)
+        .map(|(server, does)| format!("{} {does}", address_of(server)));
+    Failure::unavailable(format!("no ZooKeeper: {}", said.collect::<Vec<_>>().join("; ")))
 }
 
 /// Connects for work that leaves nothing on the servers, so a failure to close the session does not matter.
@@ -218,99 +235,8 @@ fn by_tls(servers: &str) -> String {
     each(servers).map(server).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the servers without blanks and empty elements, as the library reads them.
-fn each(servers: &str) -> impl Iterator<Item = &str> {
-    servers.split(',').map(str::trim).filter(|server| !server.is_empty())
-}
-
-/// Returns the servers without their common chroot, and that chroot.
-pub(crate) fn separately(servers: &str) -> (Vec<&str>, &str) {
-    let start = without_scheme(each(servers).last().unwrap_or_default());
-    let chroot = start.find('/').map_or("", |at| &start[at..]);
-    (each(servers).map(|server| server.strip_suffix(chroot).unwrap_or(server)).collect(), chroot)
-}
-
-fn without_scheme(server: &str) -> &str {
-    [TLS_SCHEME, TCP_SCHEME].iter().find_map(|scheme| server.strip_prefix(scheme)).unwrap_or(server)
-}
-
-/// Describes how each server reacts to a connection; each step may take `limit`. The client itself reports only a
-/// timeout.
-async fn diagnose(settings: &Settings, limit: Duration) -> String {
-    let ask = async |server: &str| {
-        let server = without_scheme(server).split('/').next().unwrap_or_default();
-        format!("{server} {}", does(server, settings.tls.as_ref(), limit).await)
-    };
-    join_all(each(&settings.server).map(ask)).await.join("; ")
-}
-
-async fn does(server: &str, tls: Option<&Tls>, limit: Duration) -> String {
-    if let Err(does) = accepts(server, tls, limit).await {
-        return does;
-    }
-    let reasons = match tls {
-        Some(_) => format!("it has no quorum, or {LIMIT}"),
-        None => format!("it has no quorum, {LIMIT}, expects TLS (--tls-ca), or is no ZooKeeper"),
-    };
-    format!("accepts connections, but gives no session: {reasons}")
-}
-
-/// Checks that a server of the connect string accepts a connection, and with `tls` a TLS handshake. The error describes
-/// what it does instead. Each step may take `limit`.
-pub(crate) async fn accepts(
-    server: &str,
-    tls: Option<&Tls>,
-    limit: Duration,
-) -> Result<(), String> {
-    let server = without_scheme(server).split('/').next().unwrap_or_default();
-    let address = if has_port(server) { server.to_owned() } else { format!("{server}:2181") };
-    // Tokio's name lookup panics if its first thread cannot be started.
-    let (found, answer) = oneshot::channel();
-    let look_up = move || found.send(address.to_socket_addrs());
-    if let Err(error) = std::thread::Builder::new().spawn(look_up) {
-        return Err(format!("is not asked, because no thread can be started: {error}"));
-    }
-    let found = match timeout(limit, answer).await {
-        Ok(Ok(Ok(addresses))) => addresses.collect::<Vec<_>>(),
-        Ok(_) => return Err("is not known by that name".to_owned()),
-        Err(_) => return Err("has a name that is not resolved in time".to_owned()),
-    };
-    let stream = match timeout(limit, TcpStream::connect(&found[..])).await {
-        Err(_) => return Err("does not answer".to_owned()),
-        Ok(Err(error)) if was_closed(&error) => return Ok(()),
-        Ok(Err(error)) => return Err(format!("cannot be connected to: {error}")),
-        Ok(Ok(stream)) => stream,
-    };
-    match tls {
-        Some(tls) => tls::handshake(stream, host_of(server), tls, limit).await,
-        None => Ok(()),
-    }
-}
-
-/// Returns true if the server accepted the connection, and closed it before we noticed.
-fn was_closed(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
-}
-
-/// Returns the host without its port and without brackets.
-fn host_of(server: &str) -> &str {
-    let host = if has_port(server) {
-        server.rsplit_once(':').map_or(server, |(host, _)| host)
-    } else {
-        server
-    };
-    host.trim_start_matches('[').trim_end_matches(']')
-}
-
-fn has_port(server: &str) -> bool {
-    let after_address = server.rsplit_once(']').map_or(server, |(_, rest)| rest);
-    after_address.contains(':')
-}
-
 #[cfg(test)]
 mod tests {
-    use nix::errno::Errno;
-
     use super::*;
 
     #[test]
@@ -323,27 +249,6 @@ mod tests {
         ];
         for (servers, by) in rows {
             assert_eq!(by_tls(servers), by);
-        }
-    }
-
-    #[test]
-    fn a_refused_connection_is_told_from_a_closed_one() {
-        for (errno, was) in
-            [(Errno::EPIPE, true), (Errno::ECONNRESET, true), (Errno::ECONNREFUSED, false)]
-        {
-            assert_eq!(was_closed(&errno.into()), was, "{errno}");
-        }
-    }
-
-    #[test]
-    fn ports_are_told_from_addresses() {
-        for (server, has, host) in [
-            ("a", false, "a"),
-            ("a:1", true, "a"),
-            ("[::1]", false, "::1"),
-            ("[::1]:1", true, "::1"),
-        ] {
-            assert_eq!((has_port(server), host_of(server)), (has, host), "{server}");
         }
     }
 }

@@ -9,6 +9,7 @@ mod breaking;
 mod check;
 mod connection;
 mod contenders;
+mod diagnosis;
 mod elect;
 mod exit;
 mod files;

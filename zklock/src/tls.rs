@@ -25,7 +25,7 @@ use tokio_rustls::rustls::{
 };
 use zookeeper_recipes::zookeeper_client::{TlsCa, TlsCerts, TlsIdentity};
 
-use crate::connection::LIMIT;
+use crate::diagnosis::{LIMIT, Reaction};
 use crate::exit::Failure;
 use crate::settings::Tls;
 
@@ -85,13 +85,13 @@ pub(crate) async fn handshake(
     host: &str,
     tls: &Tls,
     limit: Duration,
-) -> Result<(), String> {
+) -> Result<(), Reaction> {
     let name = ServerName::try_from(host.to_owned());
-    let name = name.map_err(|_| "has a name that no certificate can have".to_owned())?;
+    let name = name.map_err(|_| Reaction::refusal("has a name that no certificate can have"))?;
     let config = config(tls).map_err(|failure| format!("is not asked: {failure}"))?;
     let connector = TlsConnector::from(Arc::new(config));
     let mut stream = match timeout(limit, connector.connect(name, stream)).await {
-        Err(_) => return Err("accepts connections, but is silent in a TLS handshake".to_owned()),
+        Err(_) => return Err("accepts connections, but is silent in a TLS handshake".into()),
         Ok(connected) => connected.map_err(|error| cause(&error, host, tls))?,
     };
     // With TLS 1.3 the server checks the client's certificate only now. Any answer shows that it is done with that.
@@ -136,9 +136,9 @@ fn roots(text: &str) -> RootCertStore {
 }
 
 /// Describes why the handshake failed.
-fn cause(error: &io::Error, host: &str, tls: &Tls) -> String {
+fn cause(error: &io::Error, host: &str, tls: &Tls) -> Reaction {
     let ca = tls.authority.display();
-    match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {
+    let does = match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
             format!("has a certificate of an unknown issuer: {ca} (--tls-ca) does not have it")
         }
@@ -157,10 +157,11 @@ fn cause(error: &io::Error, host: &str, tls: &Tls) -> String {
         Some(Error::InvalidMessage(_)) => "is not a TLS port: it answers without TLS".to_owned(),
         Some(error) => format!("fails the TLS handshake: {error}"),
         None if error.kind() == io::ErrorKind::UnexpectedEof => {
-            format!("is not a TLS port, or {LIMIT}: it closes the connection")
+            return format!("is not a TLS port, or {LIMIT}: it closes the connection").into();
         }
-        None => format!("ends the TLS handshake: {error}"),
-    }
+        None => return format!("ends the TLS handshake: {error}").into(),
+    };
+    Reaction::refusal(does)
 }
 
 /// Returns the name in `DnsName("zk1")` or `IpAddress(127.0.0.1)`.

@@ -182,7 +182,7 @@ fn parse(file: &Path, text: &[u8]) -> Result<Connection, Failure> {
 }
 
 /// A right line for each key.
-const EXAMPLES: [&str; 10] = [
+const EXAMPLES: [&str; 11] = [
     "server = \"zk1:2181,zk2:2181,zk3:2181\"",
     "session-timeout = \"30s\"",
     "connection-timeout = \"15s\"",
@@ -193,6 +193,7 @@ const EXAMPLES: [&str; 10] = [
     "tls-cert = \"/etc/ssl/zklock.pem\"",
     "tls-key = \"/etc/ssl/private/zklock.key\"",
     "acl = [\"sasl:batch:cdrwa\"]",
+    "log-format = \"json\"",
 ];
 
 /// Returns a right line for the key of the line at `at`, also if that has the form of a variable.
@@ -317,6 +318,8 @@ mod tests {
             ("acl = 'world:anyone:r'", "expected a sequence: write acl = [\"sasl:batch:cdrwa\"]"),
             ("namespace = true", "expected a string: write namespace = \"/batch\""),
             ("tls-key = 1", ": write tls-key = \"/etc/ssl/private/zklock.key\""),
+            ("log-format = 3", ": write log-format = \"json\""),
+            ("log-format = ''", ": write log-format = \"json\""),
             ("id = ''", ": id is empty"),
             ("server = ''", ": server is empty"),
             ("auth-file = ''", ": auth-file is empty"),
