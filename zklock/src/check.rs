@@ -7,7 +7,7 @@ use zookeeper_recipes::Curator;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteError};
 
 use crate::arguments::Check;
-use crate::connection::{check_options, connect, short_session};
+use crate::connection::{FAREWELL, check_options, connect, goodbye, short_session};
 use crate::diagnosis::{accepts, separately};
 use crate::exit::{Failure, Outcome};
 use crate::output::print;
@@ -48,7 +48,7 @@ pub(crate) async fn check(arguments: &Check, settings: &Settings) -> Outcome {
         let checked = checked.await;
         lines.extend(checked.err().map(Err));
     }
-    join_all(curators.iter().map(|(_, curator)| curator.close())).await;
+    join_all(curators.into_iter().map(|(_, curator)| goodbye(curator, FAREWELL, None))).await;
     let code = lines.iter().find_map(|line| line.as_ref().err()).map_or(0, Failure::code);
     let text: String = lines.iter().map(shown).collect();
     print(&text).map(|_| code)

@@ -81,7 +81,7 @@ pub(crate) async fn briefly(
 ) -> Outcome {
     let curator = connect(settings).await?;
     let outcome = work(&curator).await;
-    let _ = curator.close().await;
+    goodbye(curator, FAREWELL, None).await;
     outcome
 }
 

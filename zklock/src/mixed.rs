@@ -5,14 +5,14 @@ use zookeeper_recipes::interop::ContenderKind;
 use zookeeper_recipes::{Curator, Error, ErrorKind, Participant};
 
 use crate::connection::FAREWELL;
-use crate::contenders::{Kind, contenders, of_any_recipe, who};
+use crate::contenders::{Contender, Kind, contenders, of_any_recipe, who};
 use crate::exit::Failure;
 
 /// Returns the failure for an error of a request for `asked`: if another recipe is on the path, with its holder or waiter.
 pub(crate) async fn explained(curator: &Curator, error: Error, asked: Kind) -> Failure {
     if let Some(path) = error.path().filter(|_| error.kind() == ErrorKind::UnusablePath)
         && let Ok(Ok(all)) = timeout(FAREWELL, contenders(curator, path)).await
-        && let Some(other) = all.iter().find(|other| other.queue() != (asked.queue(), false))
+        && let Some(other) = oldest(&all, |one| one.queue() != (asked.queue(), false))
     {
         return failure(path, other.kind, other, asked);
     }
@@ -55,6 +55,11 @@ pub(crate) async fn check(
         };
         Err(failure(path, kind, other, asked))
     }))
+}
+
+/// Returns the contender that came first: a younger one may be about to be refused as well.
+fn oldest(all: &[Contender], is_other: impl Fn(&Contender) -> bool) -> Option<&Contender> {
+    all.iter().filter(|one| is_other(one)).min_by_key(|one| one.fencing_token)
 }
 
 fn failure(path: &str, kind: Kind, other: &Participant, asked: Kind) -> Failure {
