@@ -42,7 +42,7 @@ margins: ## how long before its node is deleted a holder knows of the loss, Cura
 
 simulate: ## random work and faults in virtual time; SECONDS=600, FIRST=n, SEED=n, SAME=n, SABOTAGE=all: docs/internals/simulation.md
 ifdef SABOTAGE
-	@scripts/sabotage.sh $(SABOTAGE)
+	@scripts/sabotage.sh "$(SABOTAGE)"
 else
 	@$(CARGO) test --quiet --profile simulate --features simulation --test simulation -- $(foreach option,SECONDS FIRST SEED SEEDS HASHES SAME UNORDERED THREADS,$(if $($(option)),$(option)=$($(option))))
 endif
