@@ -86,6 +86,7 @@ step "unit tests" tests --lib --bins -- "${ignored[@]}"
 step "conformance, in small" env SCRIPTS=100 $cargo test --quiet --lib "${features[@]}" "${packages[@]}" -- --ignored client::seam_equivalence
 step "house rules" run house
 step "the API, as programs" run api
+step "distributions" run distributions
 step "documentation" $cargo test --quiet "${packages[@]}" "${features[@]}" --doc
 step "simulation" run simulation SECONDS=30
 step "library" run library --test-threads=12 "${ignored[@]}"

@@ -5,6 +5,7 @@
 #[cfg(feature = "testbed")]
 mod checks;
 mod class_path;
+mod missing;
 #[cfg(feature = "testbed")]
 mod testbed;
 #[cfg(feature = "testbed")]
@@ -21,3 +22,4 @@ pub use self::{
 };
 
 pub use self::class_path::class_path;
+pub use self::missing::skipped;

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zookeeper_recipes_dev::class_path;
+use zookeeper_recipes_dev::{class_path, skipped};
 
 use crate::support::peer_process::Peer;
 
@@ -51,13 +50,6 @@ pub(crate) fn start(name: &'static str, program: &[String]) -> Arc<Peer> {
 
 fn present(program: Result<Vec<String>, String>) -> Option<Vec<String>> {
     program.map_err(|missing| skipped(&missing)).ok()
-}
-
-/// What is missing is said where a test's output is not kept back; in CI it is a failure.
-pub(crate) fn skipped(missing: &str) {
-    let in_ci = std::env::var("CI").is_ok_and(|value| !value.is_empty());
-    assert!(!in_ci, "{missing}, and in CI nothing may be missing");
-    let _ = writeln!(std::io::stderr(), "\nSKIPPED: {missing}; its tests are not run\n");
 }
 
 /// Java with Curator, as it runs the class `main` of these sources.
