@@ -21,5 +21,5 @@ pub use self::{
     world::{Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers, is_real},
 };
 
-pub use self::class_path::class_path;
-pub use self::missing::skipped;
+pub use self::class_path::{class_path, home};
+pub use self::missing::{does_not_apply, skipped};

@@ -1,4 +1,4 @@
-//! Programs that a machine may not have.
+//! Tests that do not run here: for lack of a program, or because their servers cannot show what they check.
 
 use std::io::Write;
 
@@ -6,5 +6,16 @@ use std::io::Write;
 pub fn skipped(missing: &str) {
     let in_ci = std::env::var("CI").is_ok_and(|value| !value.is_empty());
     assert!(!in_ci, "{missing}, and in CI nothing may be missing");
-    let _ = writeln!(std::io::stderr(), "\nSKIPPED: {missing}\n");
+    print_skipped(missing);
+}
+
+/// Reports why a test does not apply to the servers that it has.
+pub fn does_not_apply(reason: &str) {
+    print_skipped(reason);
+}
+
+/// Prints one line in one write, because other tests print at the same time.
+fn print_skipped(reason: &str) {
+    let line = format!("\nSKIPPED: {reason}\n\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -1,6 +1,7 @@
 //! Needs a real ZooKeeper, which the testkit starts, and what stands beside this crate: Apache Curator from Debian's
 //! package and a JDK, kazoo in a virtual environment. `scripts/setup.sh curator kazoo` installs them. Where one is missing, its
-//! tests say so and are skipped; with `CI` set they fail.
+//! tests say so and are skipped; with `CI` set they fail. `CURATOR_HOME` and `KAZOO_HOME` name other versions of them, which
+//! `scripts/distributions.sh` fetches.
 //!
 //! This crate beside real Apache Curator and real kazoo on one lock path. Every side is a process of its own, ours
 //! too (it is this executable, called to run nothing but `support::our_process::worker`), and is spoken to in lines. A test is a table of sets, each

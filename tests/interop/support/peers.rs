@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zookeeper_recipes_dev::{class_path, skipped};
+use zookeeper_recipes_dev::{class_path, home, skipped};
 
 use crate::support::peer_process::Peer;
 
@@ -74,7 +74,8 @@ pub(crate) fn java(main: &str, sources: &[PathBuf]) -> Option<Vec<String>> {
 
 fn kazoo_program() -> Result<Vec<String>, String> {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let python = scratch.parent().unwrap_or(scratch).join("kazoo/bin/python");
+    let installed = || scratch.parent().unwrap_or(scratch).join("kazoo");
+    let python = home("KAZOO_HOME").unwrap_or_else(installed).join("bin/python");
     if !python.exists() {
         return Err(format!("no kazoo, no {}: scripts/setup.sh kazoo", python.display()));
     }
@@ -86,11 +87,12 @@ fn kazoo_program() -> Result<Vec<String>, String> {
     ])
 }
 
-/// Compiled once for what the sources are. Another test may want the same, so only one at a time makes it.
+/// Compiled once for what the sources and the class path are. Another test may want the same, so only one at a time makes it.
 fn compiled(jars: &str, sources: &[PathBuf]) -> Result<PathBuf, String> {
     static COMPILING: Mutex<()> = Mutex::new(());
     let _alone = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut hasher = DefaultHasher::new();
+    jars.hash(&mut hasher);
     for source in sources {
         std::fs::read(source).unwrap().hash(&mut hasher);
     }
@@ -112,8 +114,7 @@ fn compiled(jars: &str, sources: &[PathBuf]) -> Result<PathBuf, String> {
 }
 
 fn tool(name: &str) -> String {
-    let home = std::env::var("JAVA_HOME").ok().filter(|home| !home.is_empty());
-    let tool = home.map(|home| Path::new(&home).join("bin").join(name));
+    let tool = home("JAVA_HOME").map(|home| home.join("bin").join(name));
     let tool = tool.filter(|tool| tool.exists());
     tool.map_or_else(|| name.to_owned(), |tool| tool.display().to_string())
 }
