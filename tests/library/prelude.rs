@@ -19,7 +19,10 @@ pub(crate) use zookeeper_recipes::{
 };
 pub(crate) use zookeeper_recipes_dev::{
     BUSY, Cut, Direction, LONG, Link, Message, Operation, SHORT, Testbed, Waiting, acquired,
-    anyone, children, cut_off, eventually, fails, held, lost_by, round_trip, struck_once, until,
-    within,
+    anyone, children, cut_off, does_not_apply, eventually, fails, held, is_real, lost_by,
+    round_trip, struck_once, until, within,
 };
 pub(crate) use zookeeper_testkit::TestServer;
+
+/// Why a test does not run against real servers.
+pub(crate) const REAL_PAUSES: &str = "minutes of pauses are measured in virtual time only";

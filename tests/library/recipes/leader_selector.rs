@@ -478,6 +478,9 @@ fn at_once(selector: &LeaderSelector) -> (LeaderRun<()>, Arc<AtomicUsize>) {
 /// Without the pause there were 1,200 terms in 10 s.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_returns_at_once_is_paused_longer_each_time() {
+    if is_real() {
+        return does_not_apply(REAL_PAUSES);
+    }
     let (testbed, curator) = Testbed::with_curator().await;
     let selector = testbed.selector(&curator);
     for (longest, terms_in_a_minute) in [

@@ -4,6 +4,7 @@ use std::future::pending;
 use std::pin::pin;
 use std::task::Poll;
 
+use futures_util::FutureExt;
 use zookeeper_recipes::zookeeper_client::Error as ClientError;
 
 use crate::prelude::*;
@@ -90,7 +91,12 @@ async fn a_dropped_acquire_leaves_no_node_no_task_and_no_place() {
             };
             round_trip(&curator).await;
             let tasks = alive_tasks();
-            dropped += usize::from(timeout(age, mutex.acquire()).await.is_err());
+            // A real server may answer before the shortest timer. One poll is shorter.
+            let ended = match age {
+                Duration::ZERO => mutex.acquire().now_or_never().is_some(),
+                age => timeout(age, mutex.acquire()).await.is_ok(),
+            };
+            dropped += usize::from(!ended);
             let what = format!("after {age:?}, held: {}", held.is_some());
             testbed.children_are(usize::from(held.is_some())).await;
             let participants = mutex.participants().await.unwrap();

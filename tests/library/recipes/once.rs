@@ -14,7 +14,7 @@ async fn each_of_two_hundred_keys_runs_on_one_of_two_machines() {
     let (testbed, curators) = Testbed::with_curators::<2>().await;
     let hour = 3_600_000;
     // So that a key is under way, was just done, or was done long ago.
-    let skews = [0, 1, 5, 20, if zookeeper_recipes_dev::is_real() { 200 } else { hour }];
+    let skews = [0, 1, 5, 20, if is_real() { 200 } else { hour }];
     for key in 0..200 {
         let bodies = Arc::new(AtomicUsize::new(0));
         let machines = [0, skews[key % skews.len()]].into_iter().zip(&curators);

@@ -118,6 +118,9 @@ async fn each_call_that_waits_gets_a_refusal_once() {
         );
     }
     is_candidate(&latch);
+    if is_real() {
+        return does_not_apply(REAL_PAUSES);
+    }
     let mut pauses = Vec::new();
     for _ in 0..30 {
         let before = Instant::now();
@@ -181,9 +184,11 @@ async fn after_a_refusal_a_candidate_lists_and_creates_nothing_while_it_would_be
     round_trip(&curator).await;
     let mut before =
         [creates(&testbed, &testbed.path).await, creates(&testbed, &of_selectors).await];
+    let time = if is_real() { LONGEST_PAUSE } else { 60 * LONGEST_PAUSE };
+    let sessions = if is_real() { 1 } else { 3 };
     // Also in the sessions that follow.
-    for _ in 0..3 {
-        tokio::time::sleep(Duration::from_secs(600)).await;
+    for _ in 0..sessions {
+        tokio::time::sleep(time).await;
         testbed.kill_session(&curator).await;
         until(&curator, ConnectionState::Reconnected).await;
         assert!(by_hand.run.requeue().unwrap());

@@ -338,10 +338,15 @@ async fn a_failure_counts_against_each_waiters_own_retry_policy() {
         let second = tokio::spawn(async move { patient.acquire().await });
         // Until the second is queued.
         round_trip(&stranger).await;
+        // The policies count from the second listing on: the first one is sent with the create.
+        let listed_again = (!missing_path).then(|| link.lose(Message::reply(Operation::List)));
+        let accepted = link.accepted();
         link.cut(Cut::Reset);
+        eventually("the link is back", async || link.accepted() > accepted).await;
         drop(held_back);
         let error = fails(within("the hasty one", first).await.unwrap(), ErrorKind::Unavailable);
         assert!(error.to_string().contains("allows no retry"), "{operation:?}: {error}");
+        drop(listed_again);
         drop(held);
         let second = within("the patient one", second).await.unwrap();
         assert!(second.unwrap_or_else(|error| panic!("{operation:?}: {error}")).is_held());

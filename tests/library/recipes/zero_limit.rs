@@ -45,11 +45,13 @@ async fn without_a_server_it_is_the_same_error() {
     refused.heal();
 }
 
-/// A deadline that has passed must not become a wait for a connection; a try waits for one connection timeout in all.
+/// A deadline that has passed must not become a wait for a connection; a try waits for one connection timeout in all. Only virtual
+/// time shows how long something takes.
 #[tokio::test(start_paused = true)]
 async fn a_limit_of_zero_does_not_wait_for_a_connection() {
     let testbed = Testbed::new().await;
     let patience = Duration::from_secs(5);
+    let delay = if is_real() { LONG } else { Duration::ZERO };
     let forever = RetryPolicy::forever(Duration::from_millis(100));
     let builder = testbed.patient_builder().connection_timeout(patience).retry(forever);
     let (link, curator) = testbed.linked(builder).await;
@@ -58,10 +60,10 @@ async fn a_limit_of_zero_does_not_wait_for_a_connection() {
     for lock in locks(&testbed, &curator) {
         let began = Instant::now();
         fails(lock.acquire_timeout(Duration::ZERO).await, ErrorKind::Unavailable);
-        assert_eq!(began.elapsed(), Duration::ZERO, "{lock:?}");
+        assert!(began.elapsed() <= delay, "{lock:?}: {:?}", began.elapsed());
         fails(lock.try_acquire().await, ErrorKind::Unavailable);
         assert!(
-            began.elapsed() <= patience + Duration::from_millis(10),
+            began.elapsed() <= patience + delay + Duration::from_millis(10),
             "{lock:?}: {:?}",
             began.elapsed()
         );

@@ -6,7 +6,7 @@ use crate::prelude::*;
 
 /// Lets this time pass before any other task runs. All tasks are on this thread.
 pub(crate) fn stopped(time: Duration) {
-    if zookeeper_recipes_dev::is_real() {
+    if is_real() {
         std::thread::sleep(time);
     } else {
         // The first poll moves the clock.
