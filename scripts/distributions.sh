@@ -49,7 +49,7 @@ fill() {
     ;;
   zookeeper-3.7.2)
     unshaded flink-2.3.0 flink-dist-2.3.0.jar "$1" org/apache/zookeeper/ org/apache/jute/ io/netty/ com/codahale/
-    system_jars "${logger[@]}"
+    system_jars "${logger[@]}" snappy-java
     ;;
   zookeeper-3.6.3) server pyspark-3.5.9 ;;
   zookeeper-3.9.5) server pyspark-4.3.0 ;;
@@ -138,8 +138,11 @@ fetch() {
   say "$requirement: fetching $megabytes MB ..."
   printf '%s --hash=sha256:%s\n' "$requirement" "$sum" >"$work/requirements"
   mkdir "$work/archive"
+  # The shell's job control gives it a process group, so that all of it ends with this script.
+  set -m
   run_pip download --no-deps --no-binary :all: --no-build-isolation --require-hashes -r "$work/requirements" -d "$work/archive" &
   pip=$!
+  set +m
   until report "$requirement" "$megabytes"; do sleep 1; done
   wait "$pip" || status=$?
   pip=
@@ -199,7 +202,7 @@ provide() {
 }
 
 clean_up() {
-  [ -z "$pip" ] || kill "$pip" 2>/dev/null || true
+  [ -z "$pip" ] || kill -- "-$pip" 2>/dev/null || true
   [ -z "$work" ] || rm -rf "$work"
 }
 trap clean_up EXIT

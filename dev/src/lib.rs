@@ -18,7 +18,9 @@ pub use self::{
         held, lost_by, round_trip, struck_once, until, within,
     },
     testbed::{Testbed, Waiting},
-    world::{Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers, is_real},
+    world::{
+        Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers, is_before, is_real,
+    },
 };
 
 pub use self::class_path::{class_path, home};

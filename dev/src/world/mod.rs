@@ -12,7 +12,7 @@ use zookeeper_recipes::simulation::Version;
 
 pub use self::admin::Admin;
 pub use self::link::{Cut, Direction, Fault, Link, Message, Operation};
-pub use self::servers::{Server, Servers};
+pub use self::servers::{Server, Servers, is_before};
 
 /// Returns true if `WORLD` asks for real servers. The time of the test is then real as well.
 pub fn is_real() -> bool {

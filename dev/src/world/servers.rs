@@ -49,6 +49,16 @@ impl Servers {
         }
     }
 
+    /// Returns whether the servers are real ones of an older version, for example `[3, 6]`.
+    pub async fn are_before(&self, version: [u32; 2]) -> bool {
+        let answer = match self {
+            Self::One(server) => server.four_letter_word("srvr").await,
+            Self::Three(ensemble) => ensemble.member(0).four_letter_word("srvr").await,
+            Self::Simulated(_) => return false,
+        };
+        is_before(&answer.unwrap(), version)
+    }
+
     /// Returns the number of watches that the servers keep for all clients.
     pub async fn watches(&self) -> usize {
         let server = match self {
@@ -71,6 +81,13 @@ impl Servers {
             }
         }
     }
+}
+
+/// Returns whether an answer to `srvr` names a version before this one.
+pub fn is_before(srvr: &str, version: [u32; 2]) -> bool {
+    let named = srvr.lines().find_map(|line| line.strip_prefix("Zookeeper version: ")).unwrap();
+    let numbers: Vec<u32> = named.split(['.', '-']).map_while(|part| part.parse().ok()).collect();
+    numbers[..2] < version[..]
 }
 
 /// One server of [`Servers`].
