@@ -19,7 +19,8 @@ pub use self::{
     },
     testbed::{Testbed, Waiting},
     world::{
-        Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers, is_before, is_real,
+        Admin, Cut, Direction, Fault, Link, Message, Operation, Server, Servers, is_before,
+        is_real, lateness,
     },
 };
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zookeeper_recipes_dev::{Testbed, eventually};
+use zookeeper_recipes_dev::{Testbed, does_not_apply, eventually, home};
 
 use crate::support::commands::{Party, unique};
 use crate::support::peer_process::Peer;
@@ -49,7 +49,12 @@ async fn ours_and_curators() {
         let first = Counter::join(first, &testbed, -1).await;
         // The seed of the second is of no account.
         let second = Counter::join(second, &testbed, 7).await;
-        assert_eq!((first.value().await, second.value().await), (-1, -1));
+        assert_eq!(first.value().await, -1);
+        if second.peer.name == CURATOR && keeps_its_seed() {
+            does_not_apply("Curator 2.7.1 keeps its own seed until another client sets the count");
+        } else {
+            assert_eq!(second.value().await, -1);
+        }
         for value in [i32::MIN, 0, 1, i32::MAX] {
             first.set(value).await;
             second.sees(value).await;
@@ -59,6 +64,10 @@ async fn ours_and_curators() {
         counted_up(&first, &second).await;
         testbed.admin.delete(&testbed.path, None).await.unwrap();
     }
+}
+
+fn keeps_its_seed() -> bool {
+    home("CURATOR_HOME").is_some_and(|home| home.ends_with("curator-2.7.1"))
 }
 
 /// Both add one at a time, each twenty times, over what the other adds meanwhile: none is lost.

@@ -19,7 +19,7 @@ pub(crate) use zookeeper_recipes::{
 };
 pub(crate) use zookeeper_recipes_dev::{
     BUSY, Cut, Direction, LONG, Link, Message, Operation, SHORT, Testbed, Waiting, acquired,
-    anyone, children, cut_off, does_not_apply, eventually, fails, held, is_real, lost_by,
+    anyone, children, cut_off, does_not_apply, eventually, fails, held, is_real, lateness, lost_by,
     round_trip, struck_once, until, within,
 };
 pub(crate) use zookeeper_testkit::TestServer;

@@ -2,7 +2,7 @@
 
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error};
 use zookeeper_recipes::{Curator, ErrorKind, Released};
-use zookeeper_recipes_dev::{fails, within};
+use zookeeper_recipes_dev::{fails, is_before, within};
 use zookeeper_testkit::{TestServer, random_path};
 
 use crate::support::holder::options;
@@ -74,8 +74,8 @@ async fn a_stranger_can_neither_list_nor_queue_nor_read_nor_delete_nor_write() {
     within("the lock again", mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
-/// What ACLs do not hide: ZooKeeper asks for no permission to learn whether a node of a known name exists, nor
-/// for its numbers, and the *parent's* ACLs decide who may delete a node.
+/// What ACLs do not hide: servers before 3.9 ask for no permission to learn whether a node of a known name exists, nor for its
+/// numbers, and with all servers the *parent's* ACLs decide who may delete a node.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_who_knows_the_name_sees_that_it_is_there_and_a_parent_of_all_protects_nothing()
 {
@@ -83,8 +83,13 @@ async fn a_stranger_who_knows_the_name_sees_that_it_is_there_and_a_parent_of_all
     let mutex = scene.ours.mutex(&scene.path).unwrap();
     let guard = within("the lock", mutex.acquire()).await.unwrap();
     let client = scene.stranger.client().unwrap();
-    let stat = client.check_stat(guard.node()).await.unwrap().unwrap();
-    assert_eq!(stat.ephemeral_owner, scene.ours.session_id().unwrap());
+    let stat = client.check_stat(guard.node()).await;
+    if is_before(&scene.server.four_letter_word("srvr").await.unwrap(), [3, 9]) {
+        let stat = stat.unwrap().unwrap();
+        assert_eq!(stat.ephemeral_owner, scene.ours.session_id().unwrap());
+    } else {
+        assert_eq!(stat.unwrap_err(), Error::NoAuth);
+    }
     guard.release().await.unwrap();
 
     let open = random_path("open");

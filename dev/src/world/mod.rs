@@ -24,6 +24,11 @@ pub fn is_real() -> bool {
     world == "real"
 }
 
+/// How late something may come: never in virtual time, and on real servers as late as a busy machine makes it.
+pub fn lateness() -> Duration {
+    if is_real() { Duration::from_secs(60) } else { Duration::ZERO }
+}
+
 /// Returns true if this test's clock is virtual.
 fn is_paused() -> bool {
     let flavor = Handle::try_current().map(|handle| handle.runtime_flavor());

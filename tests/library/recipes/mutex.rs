@@ -141,7 +141,7 @@ async fn a_try_gets_a_lock_whose_node_another_process_only_keeps() {
         let held = kept.acquire().await.unwrap();
         let began = Instant::now();
         assert!(tried.try_acquire().await.unwrap_err().is_busy(), "the keeper holds");
-        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(began.elapsed() < lateness() + Duration::from_secs(1), "{:?}", began.elapsed());
         assert!(held.is_held());
         held.release().await.unwrap();
     }
