@@ -4,10 +4,10 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo quick test test-all conformance soak margins simulate mutants bench comparison lint versions fix doc package release clean
+.PHONY: help setup image demo quick test test-all conformance soak margins simulate mutants bench comparison lint versions versions-matrix fix doc package release clean
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 17
 
 setup: ## install what is missing: compiler, Java, ZooKeeper
 	@scripts/setup.sh
@@ -60,6 +60,10 @@ comparison: ## ZooKeeper's lock beside those on Redis, etcd and MariaDB; COMPARI
 
 lint: ## formatting, clippy, documentation, features, dependencies, the house rules
 	@scripts/lint.sh
+
+versions-matrix: setup ## the tests on each version of ZooKeeper, Curator and kazoo, for docs/guide/versions.md; an hour; ONLY=zookeeper-3.9.5 for some
+	@scripts/setup.sh curator kazoo
+	@scripts/versions-matrix.sh
 
 versions: ## the packages with the oldest compiler, and with the oldest dependencies; some minutes
 	@scripts/versions.sh

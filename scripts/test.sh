@@ -1,48 +1,23 @@
 #!/usr/bin/env bash
 # The tests: `quick` needs no server, `test` is what CI runs, `all` adds what is marked "make test-all", Docker, the soak of
-# each recipe, the margins and each bench once. Servers are local processes. A failed step does not stop the others; the
+# each recipe, the margins and each bench once. `servers` are those about real servers, for another ZOOKEEPER_HOME. Servers are local processes. A failed step does not stop the others; the
 # last lines name the steps that failed. In CI (`CI` set) a missing peer is a failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+. scripts/suites.sh
 level=${1:-test}
-cargo=${CARGO:-cargo}
-export ZOOKEEPER_BACKEND=${ZOOKEEPER_BACKEND:-process}
-built=${CARGO_TARGET_DIR:-target}/debug
-# One selection of packages and features for all builds: another one would build the library again.
-packages=(-p zookeeper-recipes -p zookeeper-testkit -p zklock -p tools)
-features=(--features zookeeper-recipes/metrics,zookeeper-recipes/sasl,zookeeper-recipes/simulation,zookeeper-recipes/tls)
 steps=0 failures=() ignored=()
 # The skipped ones are run by other tests, in processes of their own.
 [ "$level" != all ] || ignored=(--include-ignored --skip no_threads::connects --skip main_returns_early::program)
-output=$(mktemp) artifacts=$(mktemp)
+output=$(mktemp)
 trap 'rm -f "$output" "$artifacts"' EXIT
 trap 'exit 130' INT # not the next step
 
 say() { printf '\n== %s\n' "$*"; }
-tests() { $cargo test --quiet --no-fail-fast "${packages[@]}" "${features[@]}" "$@"; }
-
-# Builds, and notes where the executables are. `cargo test --test NAME` would narrow the selection to the packages that have
-# such a test, which changes the features of what they share.
-build() {
-  local started=$SECONDS
-  tests --no-run --message-format=json-render-diagnostics "$@" >"$artifacts"
-  printf '== build: %d s\n' $((SECONDS - started))
-}
-
-# Name, arguments: runs an integration test that was built, in the folder of its package, as cargo does.
-run() {
-  local line folder
-  line=$(grep "\"kind\":\[\"test\"\].*\"name\":\"$1\"" "$artifacts") || { echo "no test $1 was built"; return 1; }
-  folder=$(sed 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*|\1|' <<<"$line")
-  (cd "$folder" && "$(sed 's|.*"executable":"\([^"]*\)".*|\1|' <<<"$line")" --quiet "${@:2}")
-}
 
 # Its cases mostly wait.
 faults_on_a_real_server() { WORLD=real run faults --test-threads=32; }
-
-# The tests of the library on real servers.
-on_real_servers() { WORLD=real run library --test-threads=12 --skip real::; }
 
 # What, a command: runs it to its end, and notes whether it failed.
 step() {
@@ -50,10 +25,7 @@ step() {
   shift
   steps=$((steps + 1))
   if ! "$@" 2>&1 | tee "$output"; then
-    # The tests that failed, each on an indented line.
-    names=$(awk '/^failures:$/ { names = "" }
-      /^    [^ ]/ { names = names $0 "\n" }
-      /^test result: FAILED/ { printf "%s", names }' "$output")
+    names=$(failed_tests "$output")
     failures+=("$what${names:+$'\n'$names}")
     outcome=", FAILED"
   fi
@@ -81,9 +53,16 @@ if [ "$level" = quick ]; then
   finish
 fi
 
+if [ "$level" = servers ]; then
+  build
+  step "conformance, in small" conformance 100
+  step "library on real servers" on_real_servers
+  finish
+fi
+
 build
 step "unit tests" tests --lib --bins -- "${ignored[@]}"
-step "conformance, in small" env SCRIPTS=100 $cargo test --quiet --lib "${features[@]}" "${packages[@]}" -- --ignored client::seam_equivalence
+step "conformance, in small" conformance 100
 step "house rules" run house
 step "the API, as programs" run api
 step "distributions" run distributions
@@ -97,22 +76,22 @@ step "security" run security --test-threads=4 "${ignored[@]}"
 step "beside Apache Curator and kazoo" run interop --test-threads=8 "${ignored[@]}"
 faults=12
 [ "$level" != all ] || faults=60
-step "soak: mutex" env FAULTS=$faults "$built/soak"
+step "soak: mutex" env FAULTS=$faults "$programs/soak"
 examples=(mutex cron_job leader_service)
 if [ "$level" = all ]; then
   mapfile -t examples < <(find examples -mindepth 1 -maxdepth 1 -name '[a-z]*' ! -name '*.md' -printf '%f\n' | sed 's/\.rs$//' | sort)
 fi
 for example in "${examples[@]}"; do
-  step "example $example" timeout --foreground 300 "$built/examples/$example"
+  step "example $example" timeout --foreground 300 "$programs/examples/$example"
 done
 [ "$level" = all ] || finish
 
 step "the fault product, on a real server" faults_on_a_real_server
 for recipe in rw semaphore leader; do
-  step "soak: $recipe" env RECIPE="$recipe" FAULTS=$faults "$built/soak"
+  step "soak: $recipe" env RECIPE="$recipe" FAULTS=$faults "$programs/soak"
 done
-step "library on real servers" on_real_servers
-step "margins" "$built/margins" 1
+step "library on real servers" on_real_servers --skip real::
+step "margins" "$programs/margins" 1
 step "benches" tests --bench compare
 if docker version >/dev/null 2>&1 && image=$(scripts/image.sh); then
   export ZOOKEEPER_IMAGE=$image ZOOKEEPER_BACKEND=docker

@@ -23,6 +23,7 @@ macro_rules! pages {
         #[doc = "[fenced writes]: crate::guide::guarantees#fenced-writes"]
         #[doc = "[observability]: crate::guide::observability"]
         #[doc = "[stability]: crate::guide::stability"]
+        #[doc = "[versions]: crate::guide::versions"]
         #[doc = ""]
         #[doc = include_str!(concat!("../docs/guide/", $file, ".md"))]
         pub mod $page {}
@@ -39,6 +40,7 @@ pages! {
     guarantees = "guarantees",
     observability = "observability",
     stability = "stability",
+    versions = "versions",
 }
 
 #[cfg(doctest)]
