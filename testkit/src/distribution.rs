@@ -26,6 +26,16 @@ impl Distribution {
         found.map_err(|reason| TestkitError::Unavailable { backend: Backend::Process, reason })
     }
 
+    /// Returns the distribution in the folder `home`, to be run by the same Java.
+    pub(super) fn at(&self, home: &Path) -> Result<Self, TestkitError> {
+        let class_path = jars_of(home).ok_or_else(|| TestkitError::InvalidOption {
+            option: "home",
+            value: home.display().to_string(),
+            reason: "there is no folder `lib` in it",
+        })?;
+        Ok(Self { java: self.java.clone(), class_path })
+    }
+
     /// Returns the class path, beginning with the folder `first`, which has the configuration of the log.
     pub(super) fn class_path(&self, first: &Path) -> OsString {
         let mut joined = first.as_os_str().to_owned();
@@ -51,11 +61,15 @@ fn find_java() -> Result<PathBuf, String> {
         .ok_or_else(|| "there is no `java` in JAVA_HOME or on PATH".to_owned())
 }
 
+fn jars_of(home: &Path) -> Option<Vec<PathBuf>> {
+    let libraries = home.join("lib");
+    libraries.is_dir().then(|| vec![libraries.join("*")])
+}
+
 fn find_jars() -> Result<Vec<PathBuf>, String> {
     if let Some(home) = variable("ZOOKEEPER_HOME") {
-        let libraries = Path::new(&home).join("lib");
         let missing = || format!("ZOOKEEPER_HOME is `{home}`, but there is no folder `lib` in it");
-        return libraries.is_dir().then(|| vec![libraries.join("*")]).ok_or_else(missing);
+        return jars_of(Path::new(&home)).ok_or_else(missing);
     }
     let system = Path::new(SYSTEM_JARS);
     if let Some(missing) = REQUIRED_JARS.into_iter().find(|jar| !system.join(jar).is_file()) {

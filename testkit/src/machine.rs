@@ -1,5 +1,7 @@
 //! A server of any backend, and the code that a single server and a member of an ensemble share.
 
+use std::path::Path;
+
 use super::backend::variable;
 #[cfg(feature = "testcontainers")]
 use super::container::Container;
@@ -100,6 +102,18 @@ impl Machine {
         kill: "be killed";
         pause: "be paused";
         resume: "be resumed";
+    }
+
+    /// Sets the distribution of which the server is started from now on.
+    pub(super) fn set_distribution(&self, home: &Path) -> Result<(), TestkitError> {
+        let backend = match self {
+            Self::Process(process) => return process.set_distribution(home),
+            Self::External => Backend::External,
+            #[cfg(feature = "testcontainers")]
+            Self::Docker(_) => Backend::Docker,
+        };
+        let reason = "only a server of the backend `process` can change its distribution";
+        Err(TestkitError::Unavailable { backend, reason: reason.to_owned() })
     }
 
     pub(super) async fn close(self) -> Result<(), TestkitError> {

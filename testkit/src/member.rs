@@ -1,5 +1,6 @@
 //! One server of an ensemble.
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::machine::Machine;
@@ -152,6 +153,26 @@ impl Member {
     pub async fn restart(&self) -> Result<(), TestkitError> {
         self.stop().await?;
         self.start_again().await
+    }
+
+    /// Stops the member, and starts it with the ZooKeeper in the folder `home`, such as `ZOOKEEPER_HOME` names. It keeps
+    /// its data and its ports. All later starts use that ZooKeeper, too. If one member after the other is restarted so,
+    /// this is a rolling upgrade.
+    ///
+    /// # Cancel safety
+    ///
+    /// The member may be left stopped; [`start_again`](Self::start_again) starts it, with either ZooKeeper.
+    ///
+    /// # Errors
+    ///
+    /// [`TestkitError::InvalidOption`] if `home` has no folder `lib`, and [`TestkitError::Unavailable`] with the backend
+    /// `docker`; the member then runs on. Otherwise the errors of [`restart`](Self::restart).
+    pub async fn restart_with_distribution(
+        &self,
+        home: impl AsRef<Path>,
+    ) -> Result<(), TestkitError> {
+        self.machine.set_distribution(home.as_ref())?;
+        self.restart().await
     }
 
     /// Freezes the member until [`resume`](Self::resume): connections stay open, and answers do not come. Nothing

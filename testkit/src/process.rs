@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -39,7 +40,7 @@ pub(super) struct Process {
     running: Mutex<Option<Supervised>>,
     folder: Folder,
     seat: Seat,
-    distribution: Distribution,
+    distribution: std::sync::Mutex<Distribution>,
     options: ServerOptions,
 }
 
@@ -51,12 +52,19 @@ impl Process {
             running: Mutex::new(None),
             folder,
             seat,
-            distribution,
+            distribution: distribution.into(),
             options: options.clone(),
         };
         process.write_configuration()?;
         process.launch_again().await?;
         Ok(process)
+    }
+
+    /// Sets the distribution of which the server is started from now on.
+    pub(super) fn set_distribution(&self, home: &Path) -> Result<(), TestkitError> {
+        let mut distribution = self.distribution.lock().unwrap_or_else(PoisonError::into_inner);
+        *distribution = distribution.at(home)?;
+        Ok(())
     }
 
     pub(super) async fn launch_again(&self) -> Result<(), TestkitError> {
@@ -134,6 +142,7 @@ impl Process {
 
     fn spawn(&self) -> Result<Supervised, TestkitError> {
         let folder = self.folder.path();
+        let distribution = self.distribution.lock().unwrap_or_else(PoisonError::into_inner);
         let mut arguments: Vec<OsString> =
             self.options.all_jvm_flags().map(OsString::from).collect();
         let logins = security::jvm_flag(&self.options, &folder.to_string_lossy());
@@ -142,11 +151,11 @@ impl Process {
         arguments.push("-XX:-UsePerfData".into());
         arguments.push([OsString::from("-Djava.io.tmpdir="), folder.into()].into_iter().collect());
         arguments.push("-cp".into());
-        arguments.push(self.distribution.class_path(folder));
+        arguments.push(distribution.class_path(folder));
         arguments.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
         arguments.push(folder.join("zoo.cfg").into());
         tracing::info!("starting a ZooKeeper process at {}", self.seat.client.address());
-        Supervised::spawn(&self.distribution.java, &arguments, folder, &self.log_file())
+        Supervised::spawn(&distribution.java, &arguments, folder, &self.log_file())
             .map_err(TestkitError::cannot("start the server's process"))
     }
 

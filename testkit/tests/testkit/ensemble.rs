@@ -1,5 +1,8 @@
 //! A quorum: who leads, and what becomes of it.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
@@ -56,6 +59,28 @@ async fn leaders_come_and_go() {
     ensemble.serving().await.expect("all three serve");
     assert_eq!(ensemble.leader().await.expect("the same leader"), third);
     assert_eq!(role(ensemble.member(second)).await, Role::Follower);
+}
+
+#[tokio::test]
+async fn a_member_restarts_with_another_distribution_and_keeps_its_data() {
+    let ensemble = ensemble(LONG).await;
+    let member = ensemble.member(0);
+    let home = Folder::random();
+    let error = member.restart_with_distribution(&home.0).await.expect_err("no libraries");
+    assert!(error.to_string().contains(&home.0.display().to_string()), "{error}");
+    assert!(!uses(member, &home).await, "it runs as before");
+
+    let path = random_path("upgrade");
+    create(&connect(ensemble.connect_string()).await, &path, CreateMode::Persistent).await;
+    home.link_libraries(&class_path(member).await);
+    member.restart_with_distribution(&home.0).await.expect("it serves again");
+    assert!(uses(member, &home).await);
+    assert!(!uses(ensemble.member(1), &home).await);
+    let client = connect(member.connect_string()).await;
+    client.sync(&path).await.expect("it catches up");
+    assert_eq!(client.get_data(&path).await.expect("the node").0, b"data");
+    member.restart().await.expect("it serves again");
+    assert!(uses(member, &home).await, "until it is given another");
 }
 
 #[tokio::test]
@@ -176,4 +201,44 @@ async fn another_leader(ensemble: &TestEnsemble, former: usize) -> usize {
         }
     };
     timeout(LIMIT, deposed).await.expect("another leads")
+}
+
+/// A folder for a distribution, which is removed when this is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn random() -> Self {
+        let name = random_path("distribution");
+        let folder = std::env::temp_dir().join(name.trim_start_matches('/'));
+        fs::create_dir(&folder).expect("a new folder");
+        Self(folder)
+    }
+
+    /// Makes a distribution of the jars of another one.
+    fn link_libraries(&self, class_path: &str) {
+        let libraries = self.0.join("lib");
+        fs::create_dir(&libraries).expect("a new folder");
+        for jar in class_path.split(':').map(Path::new) {
+            if let Some(name) = jar.file_name().filter(|_| jar.is_file()) {
+                symlink(jar, libraries.join(name)).expect("a new link");
+            }
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The class path of the running member, as Java has it.
+async fn class_path(member: &Member) -> String {
+    let environment = member.four_letter_word("envi").await.expect("an answer");
+    let line = environment.lines().find_map(|line| line.strip_prefix("java.class.path="));
+    line.expect("a class path").to_owned()
+}
+
+async fn uses(member: &Member, home: &Folder) -> bool {
+    class_path(member).await.contains(&home.0.display().to_string())
 }
