@@ -1,12 +1,14 @@
 //! What the tools have in common.
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use zookeeper_recipes_dev::class_path;
 
 /// Whatever ends a tool.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -47,6 +49,35 @@ impl PipedProcess {
         };
         Ok(Self { process, input, output: BufReader::new(output).lines() })
     }
+}
+
+/// Returns the folder of a distribution, such as `zookeeper-3.9.5`, and fetches it into the cache if it is not there.
+///
+/// # Errors
+///
+/// `scripts/distributions.sh` failed, and has printed what to do.
+pub fn distribution(name: &str) -> Result<PathBuf> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/distributions.sh");
+    let mut command = std::process::Command::new(script);
+    let output = command.arg(name).stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err(format!("there is no distribution {name}").into());
+    }
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()))
+}
+
+/// Returns the command for a process with holders by Apache Curator, which has the orders and the events of
+/// `margins/worker.rs`.
+///
+/// # Errors
+///
+/// The missing part of Curator.
+pub fn curator_peer() -> Result<Command, String> {
+    let class_path = class_path()?;
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin/margins/MarginPeer.java");
+    let mut command = Command::new("java");
+    command.args(["-Xmx256m", "--class-path", &class_path, source]).stderr(Stdio::null());
+    Ok(command)
 }
 
 /// Of a run.

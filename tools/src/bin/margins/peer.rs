@@ -1,15 +1,13 @@
 //! Worker processes, and the log of what they report.
 
 use std::fmt;
-use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
-use tools::{Failure, PipedProcess, now};
-use zookeeper_recipes_dev::class_path;
+use tools::{Failure, PipedProcess, curator_peer, now};
 
 /// The first argument of a worker process of ours.
 pub(crate) const ROLE: &str = "worker";
@@ -75,17 +73,13 @@ impl Peer {
 
     /// `None` where Curator or a JDK is not installed.
     pub(crate) fn curator(log: &UnboundedSender<Entry>) -> Result<Option<Self>, Failure> {
-        let class_path = match class_path() {
-            Ok(class_path) => class_path,
+        match curator_peer() {
+            Ok(command) => Self::start(command, Side::Curator, log.clone()).map(Some),
             Err(missing) => {
                 println!("Curator is not measured: there is no {missing}");
-                return Ok(None);
+                Ok(None)
             }
-        };
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin/margins/MarginPeer.java");
-        let mut command = Command::new("java");
-        command.args(["-Xmx256m", "--class-path", &class_path, source]).stderr(Stdio::null());
-        Self::start(command, Side::Curator, log.clone()).map(Some)
+        }
     }
 
     fn start(

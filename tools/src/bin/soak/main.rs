@@ -2,7 +2,7 @@
 //! members and workers; a checker judges what they logged.
 //!
 //! `make soak RECIPE=mutex FAULTS=1000 SEED=7` runs it (docs/internals/testing.md, "The soak"). `RECIPE=threads SECONDS=300`
-//! hammers the locks of one process instead. `SABOTAGE=ignores-lease` has
+//! hammers the locks of one process instead, and `RECIPE=upgrade ROUNDS=3` upgrades the servers under holders. `SABOTAGE=ignores-lease` has
 //! the workers believe until they release, `RETAIN=1` retain the node of the mutex: `settings.rs` has all of them.
 #![allow(clippy::disallowed_methods)] // its processes and tasks are its own
 #![allow(clippy::future_not_send)] // they stay on the thread that began them
@@ -26,17 +26,24 @@ mod store;
 mod tests;
 mod threads;
 mod turns;
+mod upgrade;
 mod worker;
 
 use std::process::ExitCode;
 use tools::Result;
 
 fn main() -> Result<ExitCode> {
-    if settings::hammers_threads() {
-        let is_clean = threads::run(settings::seconds()?)?;
-        return Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    if settings::is_recipe("threads") {
+        return Ok(exit_code(threads::run(settings::seconds()?)?));
+    }
+    if settings::is_recipe("upgrade") {
+        return Ok(exit_code(upgrade::run(&settings::UpgradeSettings::from_environment()?)?));
     }
     contend()
+}
+
+fn exit_code(is_clean: bool) -> ExitCode {
+    if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[tokio::main]
@@ -46,5 +53,5 @@ async fn contend() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let verdict = run::run(&settings::Settings::from_environment()?).await?;
-    Ok(if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(verdict.is_clean()))
 }

@@ -125,14 +125,45 @@ impl Settings {
     }
 }
 
-/// `RECIPE=threads`: the threads of one process.
-pub(crate) fn hammers_threads() -> bool {
-    text("RECIPE").as_deref() == Some("threads")
+/// Returns true if `RECIPE` is the name of this kind of soak.
+pub(crate) fn is_recipe(kind: &str) -> bool {
+    text("RECIPE").as_deref() == Some(kind)
 }
 
 /// `SECONDS`: how long the threads are hammered.
 pub(crate) fn seconds() -> Result<u64> {
     Ok(number("SECONDS")?.unwrap_or(300))
+}
+
+/// The settings of `RECIPE=upgrade`.
+#[derive(Clone, Debug)]
+pub(crate) struct UpgradeSettings {
+    /// `ROUNDS`: one upgrade each.
+    pub(crate) rounds: usize,
+    /// `SEED`, of the order of the members.
+    pub(crate) seed: u64,
+    /// `TO`: the distribution that the members are upgraded to.
+    pub(crate) to: String,
+    /// `SABOTAGE=at-once`: all members are down for longer than a session, so that everything is lost.
+    pub(crate) at_once: bool,
+}
+
+impl UpgradeSettings {
+    pub(crate) fn from_environment() -> Result<Self> {
+        let at_once = match text("SABOTAGE").as_deref() {
+            None => false,
+            Some("at-once") => true,
+            Some(name) => {
+                return Err(format!("SABOTAGE={name}: RECIPE=upgrade has only `at-once`").into());
+            }
+        };
+        Ok(Self {
+            rounds: number("ROUNDS")?.unwrap_or(1),
+            seed: number("SEED")?.unwrap_or_else(|| fastrand::u64(..1_000_000)),
+            to: text("TO").unwrap_or_else(|| "zookeeper-3.9.5".to_owned()),
+            at_once,
+        })
+    }
 }
 
 /// None if it is empty.
