@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use zookeeper_recipes_dev::class_path;
+pub use zookeeper_recipes_dev::class_path as curator_class_path;
 
 /// Whatever ends a tool.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -73,7 +73,7 @@ pub fn distribution(name: &str) -> Result<PathBuf> {
 ///
 /// The missing part of Curator.
 pub fn curator_peer() -> Result<Command, String> {
-    let class_path = class_path()?;
+    let class_path = curator_class_path()?;
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin/margins/MarginPeer.java");
     let mut command = Command::new("java");
     command.args(["-Xmx256m", "--class-path", &class_path, source]).stderr(Stdio::null());

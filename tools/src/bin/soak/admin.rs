@@ -97,6 +97,16 @@ impl Admin {
         .await
     }
 
+    /// What a contender's node says of its owner. Nothing if there is no such node.
+    pub(crate) async fn owner(&self, node: &str) -> Result<String> {
+        self.ask(async |client| match client.get_data(node).await {
+            Ok((data, _)) => Ok(String::from_utf8_lossy(&data).into_owned()),
+            Err(Error::NoNode) => Ok(String::new()),
+            Err(error) => Err(error),
+        })
+        .await
+    }
+
     /// All contenders' nodes, when there are none or after some time.
     pub(crate) async fn children_after(&self, time: Duration) -> Result<Vec<String>> {
         let until = Instant::now() + time;

@@ -99,8 +99,9 @@ impl Hand<'_> {
         candidate: Option<&'a Candidate>,
     ) -> Held<'a> {
         let ignores_lease = self.settings.run.sabotage == Sabotage::IgnoresLease;
+        let is_mixed = !self.settings.run.peers.is_empty();
         let (curator, log, store) = (self.curator, self.log, self.settings.store);
-        Held { hold, mode, candidate, ignores_lease, curator, log, store }
+        Held { hold, mode, candidate, ignores_lease, is_mixed, curator, log, store }
     }
 
     pub(crate) async fn let_go(&self, guard: Guard, mode: Mode, plan: &Plan) -> Result<()> {

@@ -10,8 +10,8 @@ use zookeeper_recipes::{Curator, ErrorKind, Hold};
 
 use crate::candidate::Candidate;
 use crate::checker::Value;
-use crate::log::{Counter, Log, Mode, Name, Outcome, What, now};
-use crate::settings::COUNTER;
+use crate::log::{Counter, Log, Mode, Name, Outcome, What, now, sequence_number};
+use crate::settings::{COUNTER, LOCK};
 use crate::store::StoreClient;
 
 /// Between two questions.
@@ -48,6 +48,8 @@ pub(crate) struct Held<'a> {
     /// Of a term: the worker asks the candidate as well.
     pub(crate) candidate: Option<&'a Candidate>,
     pub(crate) ignores_lease: bool,
+    /// Other libraries contend as well.
+    pub(crate) is_mixed: bool,
     pub(crate) curator: &'a Curator,
     pub(crate) log: &'a Log,
     pub(crate) store: SocketAddr,
@@ -133,6 +135,12 @@ impl Held<'_> {
         let session = self.curator.session_id().unwrap_or_default();
         self.log.now(What::Holds { hold, session, node: self.hold.node().to_owned() })?;
         let mut watched = Watched { held: self, ended: false };
+        if self.is_mixed {
+            tokio::select! {
+                nodes = self.nodes_before() => self.log.now(What::Behind { hold, nodes: nodes? })?,
+                _ = self.hold.lost() => {}
+            }
+        }
         let mut work = std::pin::pin!(self.count(plan.counts));
         let mut counted = false;
         let mut lost = std::pin::pin!(self.lost());
@@ -164,6 +172,20 @@ impl Held<'_> {
             self.log.now(What::Releases { hold, how: "worked".to_owned() })?;
         }
         Ok(held)
+    }
+
+    /// The nodes with a smaller number than the hold's own, when a server answers.
+    async fn nodes_before(&self) -> Result<Vec<String>> {
+        let own = sequence_number(self.hold.node()).ok_or("a node without a number")?;
+        loop {
+            if let Ok(client) = self.curator.client()
+                && let Ok(mut names) = client.list_children(LOCK).await
+            {
+                names.retain(|name| sequence_number(name).is_some_and(|number| number < own));
+                return Ok(names.iter().map(|name| format!("{LOCK}/{name}")).collect());
+            }
+            sleep(STEP).await;
+        }
     }
 
     /// Increments the counters that it may write. After an outcome that is refused or unknown it does not go on.

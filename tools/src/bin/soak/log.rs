@@ -36,6 +36,8 @@ pub(crate) enum What {
     GaveUp { why: String },
     /// Has a guard.
     Holds { hold: Name, session: i64, node: String },
+    /// In a mixed fleet: the nodes that a listing showed before the hold's own, when it had its guard and had claimed nothing yet.
+    Behind { hold: Name, nodes: Vec<String> },
     /// The guard said that it is held. The moment is before the question, `after` is after the answer.
     Yes { hold: Name, after: Nanos },
     /// The guard said that it is not held. The moment is before the question.
@@ -190,4 +192,9 @@ pub(crate) const FAULTS_LOG: &str = "faults.log";
 /// What a worker says of who it is.
 pub(crate) fn identity(row: usize, generation: usize) -> String {
     format!("{row}.{generation}")
+}
+
+/// The number that ends the name of a contender's node.
+pub(crate) fn sequence_number(node: &str) -> Option<i32> {
+    node.get(node.len().checked_sub(10)?..)?.parse().ok()
 }

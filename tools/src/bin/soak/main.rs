@@ -2,8 +2,9 @@
 //! members and workers; a checker judges what they logged.
 //!
 //! `make soak RECIPE=mutex FAULTS=1000 SEED=7` runs it (docs/internals/testing.md, "The soak"). `RECIPE=threads SECONDS=300`
-//! hammers the locks of one process instead, and `RECIPE=upgrade ROUNDS=3` upgrades the servers under holders. `SABOTAGE=ignores-lease` has
-//! the workers believe until they release, `RETAIN=1` retain the node of the mutex: `settings.rs` has all of them.
+//! hammers the locks of one process instead, and `RECIPE=upgrade ROUNDS=3` upgrades the servers under holders.
+//! `SABOTAGE=ignores-lease` has the workers believe until they release, `RETAIN=1` retain the node of the mutex, and
+//! `PEERS=curator-5.9.0,kazoo` has contenders of other libraries among them: `settings.rs` has all of them.
 #![allow(clippy::disallowed_methods)] // its processes and tasks are its own
 #![allow(clippy::future_not_send)] // they stay on the thread that began them
 
@@ -16,6 +17,7 @@ mod hold;
 mod links;
 mod log;
 mod observer;
+mod peers;
 mod report;
 mod rows;
 mod run;

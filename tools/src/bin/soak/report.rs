@@ -44,6 +44,20 @@ pub(crate) fn print(faults: &[Event], verdict: &Verdict) {
     print_findings(verdict);
 }
 
+/// What became of the holds of each peer, and how often it was wrong.
+pub(crate) fn print_peers(settings: &Settings, verdict: &Verdict) {
+    for peer in &settings.peers {
+        let part = verdict.of(Some(&peer.name));
+        println!(
+            "{:<28} holds={} lost={} findings={}",
+            peer.name,
+            part.holds.len(),
+            part.lost(),
+            part.findings.len()
+        );
+    }
+}
+
 /// The last line, for people and for scripts.
 pub(crate) fn line(settings: &Settings, verdict: &Verdict) -> String {
     format!(
@@ -51,7 +65,7 @@ pub(crate) fn line(settings: &Settings, verdict: &Verdict) -> String {
         settings.recipe.name(),
         settings.seed,
         verdict.faults,
-        verdict.holds.len(),
+        verdict.of(None).holds.len(),
         verdict.lost(),
         verdict.count(Kind::Double),
         verdict.count(Kind::StaleWrite),
@@ -74,7 +88,8 @@ fn print_findings(verdict: &Verdict) {
         let of_kind: Vec<&Finding> =
             verdict.findings.iter().filter(|finding| finding.kind == kind).collect();
         for finding in of_kind.iter().take(SHOWN) {
-            println!("{kind:?} at {} ns: {}", finding.at, finding.text);
+            let peer = finding.peer.as_ref().map(|peer| format!(" of {peer}")).unwrap_or_default();
+            println!("{kind:?}{peer} at {} ns: {}", finding.at, finding.text);
         }
         if of_kind.len() > SHOWN {
             println!("{kind:?}: {} more", of_kind.len() - SHOWN);

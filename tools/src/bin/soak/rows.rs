@@ -12,7 +12,8 @@ use tokio::time::timeout;
 use tools::Result;
 
 use crate::log::{Event, Log, Name, Nanos, Signal, Tail, What};
-use crate::settings::WorkerSettings;
+use crate::peers::MODULES;
+use crate::settings::{LOCK, WorkerSettings};
 
 /// How long a worker may take to end when it is told.
 const END: Duration = Duration::from_secs(60);
@@ -29,12 +30,23 @@ pub(crate) struct Row {
     pub(crate) quiet: bool,
 }
 
+fn command(settings: &WorkerSettings) -> Result<Command> {
+    if let Some(peer) = settings.peer() {
+        let mut command = Command::new(&peer.program[0]);
+        command.args(&peer.program[1..]).arg(settings.log()).arg(settings.identity());
+        command.args([&settings.connect_string, LOCK, &settings.timeout.as_millis().to_string()]);
+        command.env("PYTHONPATH", MODULES);
+        return Ok(command);
+    }
+    let mut command = Command::new(std::env::current_exe()?);
+    let (variable, value) = settings.environment()?;
+    command.args(&settings.run.worker_arguments).env(variable, value);
+    Ok(command)
+}
+
 impl Row {
     pub(crate) fn start(settings: WorkerSettings) -> Result<Self> {
-        let (variable, value) = settings.environment()?;
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(&settings.run.worker_arguments)
-            .env(variable, value)
+        let mut child = command(&settings)?
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(File::create(settings.log().with_extension("err"))?)

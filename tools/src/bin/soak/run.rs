@@ -121,7 +121,7 @@ async fn disturb_and_judge(
         row.lock().await.tell(BE_QUIET).await?;
     }
     scene.wait_for_all("rest", |row, _| row.quiet).await?;
-    evidence.children = scene.admin.children_after(REST).await?;
+    sort_children(settings, scene, &mut evidence).await?;
     if let Some(observer) = &scene.observer {
         evidence.observed = Some(observer.end().await?);
     }
@@ -134,11 +134,23 @@ async fn disturb_and_judge(
     read_logs(&settings.folder, scene, &mut evidence).await?;
     let verdict = judge(&evidence);
     report::print(&evidence.faults, &verdict);
+    report::print_peers(settings, &verdict);
     println!("logs: {}\n{}", settings.folder.display(), report::line(settings, &verdict));
     match failures.into_iter().next() {
         Some(failure) => Err(failure),
         None => Ok(verdict),
     }
+}
+
+/// The nodes that are left, each to its side.
+async fn sort_children(settings: &Settings, scene: &Scene, evidence: &mut Evidence) -> Result<()> {
+    for child in scene.admin.children_after(REST).await? {
+        match settings.peer_of(&scene.admin.owner(&child).await?) {
+            Some(peer) => evidence.peers_children.push((child, peer.name.clone())),
+            None => evidence.children.push(child),
+        }
+    }
+    Ok(())
 }
 
 async fn disturb(scene: &Arc<Scene>, planned: Vec<Planned>) -> Result<()> {
@@ -198,10 +210,12 @@ impl Scene {
 
 async fn read_logs(folder: &Path, scene: &Scene, evidence: &mut Evidence) -> Result<()> {
     for row in &scene.rows {
-        let WorkerSettings { row, generation: last, .. } = row.lock().await.settings.clone();
+        let settings = row.lock().await.settings.clone();
+        let peer = settings.peer().map(|peer| peer.name.clone());
+        let WorkerSettings { row, generation: last, .. } = settings;
         for generation in 0..=last {
             let events = read(&worker_log(folder, row, generation))?;
-            evidence.workers.push(WorkerLog { row, generation, events });
+            evidence.workers.push(WorkerLog { row, generation, peer: peer.clone(), events });
         }
     }
     evidence.faults = read(&folder.join(FAULTS_LOG))?;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tools::Result;
 
-use crate::log::worker_log;
+use crate::log::{identity, worker_log};
+use crate::peers::{Peer, target_folder};
+use crate::schedule::ROWS;
 
 /// All workers contend for this.
 pub(crate) const LOCK: &str = "/soak/lock";
@@ -85,6 +87,8 @@ pub(crate) struct Settings {
     pub(crate) sabotage: Sabotage,
     /// The mutex retains its node, and its workers pause for longer.
     pub(crate) retains: bool,
+    /// Contenders of other libraries: the last rows are theirs.
+    pub(crate) peers: Vec<Peer>,
     /// Of the logs.
     pub(crate) folder: PathBuf,
     /// What makes this executable a worker, beside its environment.
@@ -106,23 +110,51 @@ pub(crate) struct WorkerSettings {
 }
 
 impl Settings {
-    /// `RECIPE`, `FAULTS`, `SEED`, `SABOTAGE` and `RETAIN`, each with its default.
+    /// `RECIPE`, `FAULTS`, `SEED`, `SABOTAGE`, `RETAIN` and `PEERS`, each with its default.
     pub(crate) fn from_environment() -> Result<Self> {
         let recipe = text("RECIPE").unwrap_or_else(|| "mutex".to_owned());
         let recipe = serde_json::from_value(recipe.into())?;
         let sabotage =
             text("SABOTAGE").map_or(Ok(Sabotage::None), |name| Sabotage::of(recipe, &name))?;
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
         Ok(Self {
             recipe,
             faults: number("FAULTS")?.unwrap_or(1000),
             seed: number("SEED")?.unwrap_or_else(|| fastrand::u64(..1_000_000)),
             sabotage,
             retains: text("RETAIN").is_some(),
-            folder: target,
+            peers: peers(recipe, sabotage)?,
+            folder: target_folder(),
             worker_arguments: Vec::new(),
         })
     }
+}
+
+impl Settings {
+    fn peer_in(&self, row: usize) -> Option<&Peer> {
+        let first = ROWS - self.peers.len();
+        row.checked_sub(first).and_then(|place| self.peers.get(place))
+    }
+
+    /// The peer with this identity.
+    pub(crate) fn peer_of(&self, identity: &str) -> Option<&Peer> {
+        let row = identity.split('.').next().and_then(|row| row.parse().ok());
+        row.and_then(|row| self.peer_in(row))
+    }
+}
+
+/// `PEERS`: at least two rows are left for this crate.
+fn peers(recipe: Recipe, sabotage: Sabotage) -> Result<Vec<Peer>> {
+    let names = text("PEERS").unwrap_or_default();
+    let peers: Vec<_> =
+        names.split(',').filter(|name| !name.is_empty()).map(Peer::find).collect::<Result<_>>()?;
+    let is_mutex = recipe == Recipe::Mutex && sabotage == Sabotage::None;
+    if !peers.is_empty() && !is_mutex {
+        return Err(format!("PEERS={names}: peers share a mutex, without SABOTAGE").into());
+    }
+    if peers.len() > ROWS - 2 {
+        return Err(format!("PEERS={names}: name at most {} peers", ROWS - 2).into());
+    }
+    Ok(peers)
 }
 
 /// Returns true if `RECIPE` is the name of this kind of soak.
@@ -179,6 +211,15 @@ fn number<T: std::str::FromStr>(variable: &str) -> Result<Option<T>> {
 impl WorkerSettings {
     pub(crate) fn log(&self) -> PathBuf {
         worker_log(&self.run.folder, self.row, self.generation)
+    }
+
+    pub(crate) fn identity(&self) -> String {
+        identity(self.row, self.generation)
+    }
+
+    /// The peer that has this row.
+    pub(crate) fn peer(&self) -> Option<&Peer> {
+        self.run.peer_in(self.row)
     }
 
     /// None if this process is no worker.

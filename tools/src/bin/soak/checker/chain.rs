@@ -56,7 +56,7 @@ fn follow(
 ) {
     let mut stale = |at, text| {
         let text = format!("{counter:?}: {text}");
-        findings.push(Finding { kind: Kind::StaleWrite, at, text });
+        findings.push(Finding { kind: Kind::StaleWrite, peer: None, at, text });
     };
     let mut chain = BTreeSet::new();
     let mut value = end;
@@ -102,7 +102,7 @@ pub(super) fn readers_see_no_change(
                 continue;
             }
             let text = format!("{} saw {one:?} become {other:?}", hold.name());
-            findings.push(Finding { kind: Kind::StaleWrite, at: *at, text });
+            findings.push(Finding { kind: Kind::StaleWrite, peer: None, at: *at, text });
         }
     }
 }

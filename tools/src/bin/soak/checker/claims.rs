@@ -48,8 +48,9 @@ struct Claim<'a> {
 type First<'a> = Option<(Nanos, &'a Hold)>;
 
 impl Judge<'_> {
-    fn double(&mut self, at: Nanos, text: String) {
-        self.findings.push(Finding { kind: Kind::Double, at, text });
+    fn double(&mut self, wrong: &Hold, at: Nanos, text: String) {
+        let peer = wrong.peer.clone();
+        self.findings.push(Finding { kind: Kind::Double, peer, at, text });
     }
 
     fn is_excused(&self, hold: &Hold, from: Nanos, to: Nanos) -> bool {
@@ -61,7 +62,7 @@ impl Judge<'_> {
             let (one, other) = (&pair[0], &pair[1]);
             if one.token == other.token && !one.is_one_with(other) && !other.is_again(one) {
                 let text = format!("{} and {} have the same token", one.name(), other.name());
-                self.double(other.from, text);
+                self.double(other, other.from, text);
             }
         }
     }
@@ -74,7 +75,11 @@ impl Judge<'_> {
                 && last > until
             {
                 let over = (last - until) / MILLISECOND;
-                self.double(last, format!("{} said yes {over} ms beyond the grace", hold.name()));
+                self.double(
+                    hold,
+                    last,
+                    format!("{} said yes {over} ms beyond the grace", hold.name()),
+                );
             }
         }
     }
@@ -86,7 +91,9 @@ impl Judge<'_> {
             open.retain(|other| other.of.1 >= from);
             for other in open.iter().filter(|other| other.hold.excludes(hold)) {
                 let until = to.min(other.of.1);
-                let older = if other.hold.token < hold.token { other.hold } else { hold };
+                let mut by_token = [hold, other.hold];
+                by_token.sort_by_key(|hold| hold.token);
+                let [older, younger] = by_token;
                 if self.is_excused(older, from, until) {
                     self.excused.push(Excused { at: from, long: until - from });
                 } else {
@@ -94,7 +101,8 @@ impl Judge<'_> {
                     let ms = (until - from) as f64 / 1e6;
                     let text =
                         format!("{} and {} both, for {ms:.3} ms", other.hold.name(), hold.name());
-                    self.double(from, text);
+                    let wrong = wrong(older, younger);
+                    self.double(wrong, from, format!("{text}: {} is wrong", wrong.name()));
                 }
             }
             open.push(*claim);
@@ -120,7 +128,11 @@ impl Judge<'_> {
                 self.excused.push(Excused { at: from, long: until - from });
             } else {
                 let names: Vec<_> = open.iter().map(|claim| claim.hold.name()).collect();
-                self.double(from, format!("{} leases at once: {}", names.len(), names.join(", ")));
+                self.double(
+                    claim.hold,
+                    from,
+                    format!("{} leases at once: {}", names.len(), names.join(", ")),
+                );
             }
         }
     }
@@ -138,7 +150,7 @@ impl Judge<'_> {
                     && !self.is_excused(hold, earlier, to)
                 {
                     let text = format!("{} claims after {} did", hold.name(), other.name());
-                    self.double(from, text);
+                    self.double(wrong(hold, other), from, text);
                 }
             }
             for ((from, _), hold) in claims() {
@@ -149,6 +161,12 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// The one of two holds that believed wrongly. The worker of the younger one listed the nodes before it claimed anything. If the
+/// older node was there, the younger one was admitted too early. Otherwise the older one believed without its node.
+fn wrong<'a>(older: &'a Hold, younger: &'a Hold) -> &'a Hold {
+    if younger.behind.contains(&older.node) { younger } else { older }
 }
 
 fn replace_later<'a>(earliest: &mut First<'a>, with: (Nanos, &'a Hold)) {

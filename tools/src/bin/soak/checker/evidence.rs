@@ -7,6 +7,8 @@ use crate::log::{Event, Nanos};
 pub(crate) struct WorkerLog {
     pub(crate) row: usize,
     pub(crate) generation: usize,
+    /// The name of the other library that it is of.
+    pub(crate) peer: Option<String>,
     pub(crate) events: Vec<Event>,
 }
 
@@ -23,6 +25,8 @@ pub(crate) struct Evidence {
     pub(crate) limit: usize,
     /// What is under the paths of the locks at the end.
     pub(crate) children: Vec<String>,
+    /// And those of peers, each with its name.
+    pub(crate) peers_children: Vec<(String, String)>,
     pub(crate) zookeeper: Value,
     pub(crate) store: Value,
 }
@@ -39,6 +43,8 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) kind: Kind,
+    /// The peer that broke it; `None` of this crate.
+    pub(crate) peer: Option<String>,
     pub(crate) at: Nanos,
     pub(crate) text: String,
 }

@@ -15,6 +15,8 @@ pub(crate) enum End {
 pub(crate) struct Hold {
     pub(crate) row: usize,
     pub(crate) generation: usize,
+    /// The name of the other library that it is of.
+    pub(crate) peer: Option<String>,
     pub(crate) mode: Mode,
     pub(crate) token: i64,
     pub(crate) session: i64,
@@ -28,6 +30,8 @@ pub(crate) struct Hold {
     pub(crate) claim: Option<(Nanos, Nanos)>,
     /// What a reader found in the counter, and when it had its answer.
     pub(crate) seen: Vec<(Nanos, Value)>,
+    /// Nodes that were before its own when its worker had its guard.
+    pub(crate) behind: Vec<String>,
     pub(crate) end: End,
 }
 
@@ -39,7 +43,8 @@ impl Hold {
 
     pub(crate) fn name(&self) -> String {
         let Self { row, generation, mode, token, .. } = self;
-        format!("worker {row}.{generation} {mode:?} token {token}")
+        let peer = self.peer.as_ref().map(|peer| format!(" ({peer})")).unwrap_or_default();
+        format!("worker {row}.{generation}{peer} {mode:?} token {token}")
     }
 
     fn is(&self, name: Name) -> bool {
@@ -94,6 +99,7 @@ impl Reader<'_> {
             What::Holds { hold: Name(mode, token), session, node } => self.holds.push(Hold {
                 row: self.log.row,
                 generation: self.log.generation,
+                peer: self.log.peer.clone(),
                 mode: *mode,
                 token: *token,
                 session: *session,
@@ -102,12 +108,18 @@ impl Reader<'_> {
                 from: *at,
                 claim: None,
                 seen: Vec::new(),
+                behind: Vec::new(),
                 end: End::Open,
             }),
             What::Yes { hold, after } => self.yes(*at, *hold, *after),
             What::Sees { hold, read, by } => {
                 if let Some(hold) = self.holds.iter_mut().rev().find(|one| one.is(*hold)) {
                     hold.seen.push((*at, (*read, *by)));
+                }
+            }
+            What::Behind { hold, nodes } => {
+                if let Some(hold) = self.holds.iter_mut().rev().find(|one| one.is(*hold)) {
+                    hold.behind.clone_from(nodes);
                 }
             }
             What::No { hold } => self.ends(*hold, End::Lost(*at, String::new())),
@@ -150,11 +162,12 @@ impl Reader<'_> {
         for hold in self.holds.iter_mut().filter(|hold| hold.end == End::Open) {
             hold.end = End::Lost(at, "not reported".to_owned());
             let text = format!("{} ended without release and without a report", hold.name());
-            self.findings.push(Finding { kind: Kind::Double, at, text });
+            self.findings.push(Finding { kind: Kind::Double, peer: hold.peer.clone(), at, text });
         }
     }
 
     fn finding(&mut self, at: Nanos, text: String) {
-        self.findings.push(Finding { kind: Kind::Double, at, text });
+        let peer = self.log.peer.clone();
+        self.findings.push(Finding { kind: Kind::Double, peer, at, text });
     }
 }

@@ -43,7 +43,7 @@ fn a_node_has_one_token(terms: &[&Hold], findings: &mut Vec<Finding>) {
         let (one, other) = (pair[0], pair[1]);
         if one.node == other.node && one.token != other.token {
             let text = format!("{} led by {}, {} does", one.name(), one.node, other.name());
-            findings.push(Finding { kind: Kind::Double, at: other.from, text });
+            findings.push(Finding { kind: Kind::Double, peer: None, at: other.from, text });
         }
     }
 }
@@ -64,7 +64,7 @@ fn somebody_leads(terms: &[&Hold], healed: Nanos, findings: &mut Vec<Finding>) -
         }
         Some(_) => return time,
     };
-    findings.push(Finding { kind: Kind::Hung, at: healed, text });
+    findings.push(Finding { kind: Kind::Hung, peer: None, at: healed, text });
     time
 }
 
@@ -82,7 +82,8 @@ fn observed(evidence: &Evidence, terms: &[&Hold], findings: &mut Vec<Finding>) -
         last = leader.as_ref();
         let Some((id, token)) = leader else { continue };
         told += 1;
-        let mut finding = |text| findings.push(Finding { kind: Kind::Double, at: *at, text });
+        let mut finding =
+            |text| findings.push(Finding { kind: Kind::Double, peer: None, at: *at, text });
         if *token < newest {
             finding(format!("the observer was told of token {token} after {newest}"));
         }
@@ -93,7 +94,7 @@ fn observed(evidence: &Evidence, terms: &[&Hold], findings: &mut Vec<Finding>) -
         }
     }
     let at = events.last().map_or(0, |event| event.0);
-    let mut hung = |text| findings.push(Finding { kind: Kind::Hung, at, text });
+    let mut hung = |text| findings.push(Finding { kind: Kind::Hung, peer: None, at, text });
     if let Some(ended) = ended {
         hung(format!("the observer ended: {ended:?}"));
     }

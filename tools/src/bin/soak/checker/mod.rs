@@ -46,6 +46,13 @@
 //! late timer. If just that one is answered and nothing after it, the lease ends `2T/3` after its stamp: `T/6 + 2T/3`.
 //! Of a closed session no probe is answered: `2T/3`. A claim beyond the grace breaks rule 1 also where nobody overlaps.
 //! Excused overlaps are counted and measured.
+//!
+//! # Who was wrong
+//!
+//! Contenders of other libraries log the same. In a mixed fleet the worker of each hold lists the nodes after it was admitted and
+//! before it claims anything. Of two holds that overlap the younger one was admitted too early if it saw the node of the older one
+//! in its listing. Otherwise the node of the older one was deleted before, and the older one believed wrongly. A finding is of the
+//! library that was wrong, and only those of this crate fail the run.
 
 mod chain;
 mod claims;
@@ -84,16 +91,38 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
+    /// The findings of this crate.
     pub(crate) fn count(&self, kind: Kind) -> usize {
-        self.findings.iter().filter(|finding| finding.kind == kind).count()
+        self.of(None).findings.iter().filter(|finding| finding.kind == kind).count()
     }
 
+    /// The holds of this crate that were lost.
     pub(crate) fn lost(&self) -> usize {
-        self.holds.iter().filter(|hold| matches!(hold.end, End::Lost(..))).count()
+        self.of(None).lost()
     }
 
     pub(crate) fn is_clean(&self) -> bool {
-        self.findings.is_empty()
+        self.of(None).findings.is_empty()
+    }
+
+    /// The part of a peer, or of this crate.
+    pub(crate) fn of(&self, peer: Option<&str>) -> Part<'_> {
+        let holds = self.holds.iter().filter(|hold| hold.peer.as_deref() == peer);
+        let findings = self.findings.iter().filter(|finding| finding.peer.as_deref() == peer);
+        Part { holds: holds.collect(), findings: findings.collect() }
+    }
+}
+
+/// What the contenders of one library did.
+#[derive(Clone, Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) holds: Vec<&'a Hold>,
+    pub(crate) findings: Vec<&'a Finding>,
+}
+
+impl Part<'_> {
+    pub(crate) fn lost(&self) -> usize {
+        self.holds.iter().filter(|hold| matches!(hold.end, End::Lost(..))).count()
     }
 }
 
@@ -109,8 +138,10 @@ pub(crate) fn judge(evidence: &Evidence) -> Verdict {
     chain::judge(evidence, &mut findings);
     chain::readers_see_no_change(&holds, &strikes, &mut findings);
     for child in &evidence.children {
-        let at = last_moment(evidence);
-        findings.push(Finding { kind: Kind::Orphan, at, text: format!("left over: {child}") });
+        findings.push(orphan(evidence, child, None));
+    }
+    for (child, peer) in &evidence.peers_children {
+        findings.push(orphan(evidence, child, Some(peer.clone())));
     }
     let after_healing = after_healing(evidence, &holds, &mut findings);
     let leaders = leaders::judge(evidence, &holds, healed(evidence), &mut findings);
@@ -127,6 +158,11 @@ pub(crate) fn judge(evidence: &Evidence) -> Verdict {
         findings,
         excused,
     }
+}
+
+fn orphan(evidence: &Evidence, child: &str, peer: Option<String>) -> Finding {
+    let at = last_moment(evidence);
+    Finding { kind: Kind::Orphan, peer, at, text: format!("left over: {child}") }
 }
 
 fn last_moment(evidence: &Evidence) -> Nanos {
@@ -159,7 +195,9 @@ fn after_healing(evidence: &Evidence, holds: &[Hold], findings: &mut Vec<Finding
             }
         };
         let text = format!("worker {row} {text}");
-        findings.push(Finding { kind: Kind::Hung, at: healed, text });
+        let of_row = evidence.workers.iter().find(|log| log.row == row);
+        let peer = of_row.and_then(|log| log.peer.clone());
+        findings.push(Finding { kind: Kind::Hung, peer, at: healed, text });
     }
     times
 }

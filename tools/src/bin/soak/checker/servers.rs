@@ -5,13 +5,14 @@
 //! is then found of the servers first (ZOOKEEPER-4646 and ZOOKEEPER-4712 are such errors of theirs).
 
 use super::holds::Hold;
-use crate::log::Mode;
+use crate::log::{Mode, sequence_number};
 
 /// What tells of it. `holds` are in the order of their tokens.
 pub(super) fn went_back(holds: &[Hold]) -> Vec<String> {
     // A read beside a write has the number of that; the leases' parent comes and goes.
     let own = holds.iter().filter(|hold| !matches!(hold.mode, Mode::Beside | Mode::Lease));
-    let mut numbers: Vec<_> = own.filter_map(|hold| Some((number(&hold.node)?, hold))).collect();
+    let mut numbers: Vec<_> =
+        own.filter_map(|hold| Some((sequence_number(&hold.node)?, hold))).collect();
     numbers.dedup_by(|(_, next), (_, one)| next.is_again(one));
     let back = numbers.windows(2).filter(|pair| pair[1].0 <= pair[0].0);
     back.map(|pair| {
@@ -19,8 +20,4 @@ pub(super) fn went_back(holds: &[Hold]) -> Vec<String> {
         format!("number {number} for {} came after {before} for {}", other.name(), one.name())
     })
     .collect()
-}
-
-fn number(node: &str) -> Option<i32> {
-    node.get(node.len().checked_sub(10)?..)?.parse().ok()
 }

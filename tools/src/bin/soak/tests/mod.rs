@@ -15,6 +15,7 @@ macro_rules! rules {
 }
 
 mod leaders;
+mod peers;
 mod rules;
 mod sabotaged;
 mod script;

@@ -18,9 +18,16 @@ async fn caught(recipe: Recipe, sabotage: Sabotage, seed: u64, faults: usize) ->
     for seed in [seed, seed + 1000, seed + 2000] {
         let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
         let worker_arguments = ["--exact", "tests::sabotaged::worker"].map(str::to_owned).to_vec();
-        let retains = false;
-        let settings =
-            Settings { recipe, faults, seed, sabotage, retains, folder, worker_arguments };
+        let settings = Settings {
+            recipe,
+            faults,
+            seed,
+            sabotage,
+            retains: false,
+            peers: Vec::new(),
+            folder,
+            worker_arguments,
+        };
         let verdict = crate::run::run(&settings).await.unwrap();
         if verdict.count(Kind::Double) > 0 {
             return verdict;

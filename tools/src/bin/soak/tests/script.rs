@@ -10,6 +10,8 @@
 //! | `c10-20#5` | says yes at both moments and releases what it has |
 //! | `y10#5`, `y10-12#5` | is asked at 10 and says yes, at 10 or 12 |
 //! | `n10#5`, `x10#5`, `l10#5` | says no and reports the loss, or only says no, or only reports it |
+//! | `curator` | is one of Curator |
+//! | `b10#6@5` | saw the node `/5` before its own |
 //! | `r10#5`, `?10` | releases, asks for the lock |
 //!
 //! A `+` after the number of the worker makes it the next process of that row.
@@ -19,6 +21,7 @@ use crate::log::{Counter, Event, MILLISECOND, Mode, Name, Nanos, Outcome, What};
 
 /// Of the sessions.
 pub(super) const T: u64 = 2400;
+pub(super) const PEER: &str = "curator";
 /// Of a semaphore.
 const LEASES: usize = 2;
 
@@ -31,6 +34,7 @@ pub(super) fn ms(time: u64) -> Nanos {
 pub(super) struct Script {
     row: usize,
     generation: usize,
+    peer: Option<String>,
     mode: Mode,
     pub(super) events: Vec<Event>,
 }
@@ -44,7 +48,7 @@ pub(super) fn log(text: &str) -> Script {
     let generation = usize::from(row.ends_with('+'));
     let row = row.trim_end_matches('+').parse().unwrap();
     let events = vec![Event(0, What::Starts { timeout: T })];
-    let script = Script { row, generation, mode: Mode::Lock, events };
+    let script = Script { row, generation, peer: None, mode: Mode::Lock, events };
     words.split_whitespace().fold(script, Script::word)
 }
 
@@ -67,6 +71,10 @@ impl Script {
             self.mode = mode;
             return self;
         }
+        if word == PEER {
+            self.peer = Some(PEER.to_owned());
+            return self;
+        }
         let (when, token) = word.split_once('#').unwrap_or((word, "0"));
         let (token, node) = token.split_once('@').unwrap_or((token, token));
         let token: i64 = token.parse().unwrap();
@@ -85,6 +93,7 @@ impl Script {
             Some('x') => self.then(from, What::No { hold }),
             Some('l') => self.then(from, What::Lost { hold, how }),
             Some('r') => self.then(from, What::Releases { hold, how }),
+            Some('b') => self.then(from, What::Behind { hold, nodes: vec![format!("/{node}")] }),
             Some('?') => self.then(from, What::Asks { how }),
             Some(other) => panic!("no word begins with {other}: {word}"),
         }
@@ -133,7 +142,7 @@ pub(super) fn evidence(scripts: &[Script], faults: &[(u64, What)]) -> Evidence {
             script = script.word(mode).word(&format!("?{asked}"));
             script = script.word(&format!("{at}-{end}#{token}")).then(at + 1000, What::Quiet);
         }
-        workers.push(WorkerLog { row, generation, events: script.events });
+        workers.push(WorkerLog { row, generation, peer: script.peer, events: script.events });
     }
     Evidence { workers, limit: LEASES, faults, ..Evidence::default() }
 }

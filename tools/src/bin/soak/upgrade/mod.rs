@@ -5,6 +5,7 @@
 mod recipe;
 mod tally;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -206,9 +207,9 @@ async fn version(member: &Member) -> Result<String> {
 async fn replace(
     ensemble: &TestEnsemble,
     settings: &UpgradeSettings,
+    home: &Path,
     rng: &mut fastrand::Rng,
 ) -> Result<()> {
-    let home = distribution(&settings.to)?;
     if settings.at_once {
         for member in ensemble.members() {
             member.stop().await?;
@@ -224,7 +225,7 @@ async fn replace(
     for member in order {
         let role = member.role().await?;
         let before = version(member).await?;
-        member.restart_with_distribution(&home).await?;
+        member.restart_with_distribution(home).await?;
         ensemble.serving().await?;
         let after = version(member).await?;
         println!("{role:?} {}: {before} is now {after}", member.connect_string());
@@ -236,7 +237,11 @@ async fn replace(
     Ok(())
 }
 
-async fn upgrade(settings: &UpgradeSettings, rng: &mut fastrand::Rng) -> Result<Tally> {
+async fn upgrade(
+    settings: &UpgradeSettings,
+    home: &Path,
+    rng: &mut fastrand::Rng,
+) -> Result<Tally> {
     let ensemble = TestEnsemble::builder(3).tick_time(TICK).start().await?;
     let servers = ensemble.connect_string();
     let upgrade = Upgrade::new();
@@ -252,7 +257,7 @@ async fn upgrade(settings: &UpgradeSettings, rng: &mut fastrand::Rng) -> Result<
     names.extend(curator.as_ref().map(|_| (CURATOR, 1)));
     upgrade.all_contend(servers, &names).await?;
 
-    replace(&ensemble, settings, rng).await?;
+    replace(&ensemble, settings, home, rng).await?;
     upgrade.over.send_replace(true);
     let all_hold = async {
         while let Some(ended) = contenders.join_next().await {
@@ -273,11 +278,12 @@ async fn upgrade(settings: &UpgradeSettings, rng: &mut fastrand::Rng) -> Result<
 /// Upgrades as often as is wished, each time another ensemble. Returns true if nothing of ours was lost.
 #[tokio::main]
 pub(crate) async fn run(settings: &UpgradeSettings) -> Result<bool> {
+    let home = distribution(&settings.to)?;
     let mut rng = fastrand::Rng::with_seed(settings.seed);
     let mut all = Tally::default();
     for round in 1..=settings.rounds {
         println!("upgrade {round} of {}: sessions of {SESSION:?}", settings.rounds);
-        let tally = upgrade(settings, &mut rng).await?;
+        let tally = upgrade(settings, &home, &mut rng).await?;
         println!("{}", tally.line());
         all.add(&tally);
     }
