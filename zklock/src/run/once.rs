@@ -72,6 +72,11 @@ impl Wait<'_> {
         };
         let recorded = within_session(self.curator, run.task.join_next());
         match signals.unless_ended(recorded).await? {
+            // A command that failed leaves no record, so only the release is unconfirmed.
+            None if end.code != 0 => {
+                ending.is_unconfirmed = true;
+                Ok(end.code)
+            }
             None => unrecorded("no server confirmed the record"),
             Some(Some(Ok(Err(Some(error))))) => unrecorded(&Failure::from(error).to_string()),
             Some(Some(Ok(_))) => Ok(end.code),
