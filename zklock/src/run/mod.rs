@@ -139,7 +139,10 @@ impl Wait<'_> {
                         all.iter().filter(|one| one.kind == Kind::Lease && one.holds).count();
                     held >= usize::try_from(count).unwrap_or(usize::MAX)
                 }
-                (Kind::Read, _) => !self.arguments.read,
+                // A reader waits for a writer before it, and that writer waits for `holder`.
+                (Kind::Read, _) => {
+                    !self.arguments.read || all.iter().any(|one| one.kind == Kind::Write)
+                }
                 _ => true,
             }
     }

@@ -46,6 +46,21 @@ async fn one_of_several_locks_and_an_election_are_refused_as_well() {
     scene.end().await;
 }
 
+/// The inner reader would wait for the writer, and the writer waits for the outer reader.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_within_a_read_is_refused_while_a_writer_waits() {
+    let (scene, mut life, gate) = Scene::staged().await;
+    let script =
+        r#"exec 9>"$LIFE"; echo up >&9; read -r _ <"$GATE"; "$ZKLOCK" run "$LOCK" --read -- true"#;
+    let outer = life.up(scene.run_with(["--read"], script)).await;
+    let writer = scene.run_with(["--write"], "exit 4").start();
+    scene.children_are(2).await;
+    gate.open().await;
+    outer.ended().await.one_line(64, &[&scene.path, "runs under that lock already"]);
+    writer.ended().await.quietly(4);
+    scene.end().await;
+}
+
 /// The environment outlives the lock, and says nothing of other locks.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_environment_is_no_reason_to_refuse() {
