@@ -9,14 +9,13 @@ use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, SaslOptions, TlsOptions};
 use zookeeper_recipes::{Curator, CuratorBuilder, Error, ErrorKind, Released};
 
-use crate::diagnosis::{Reaction, TLS_SCHEME, accepts, address_of, diagnose, each, without_scheme};
+use crate::diagnosis::{
+    PATIENCE, Reaction, TLS_SCHEME, accepts, address_of, diagnose, each, without_scheme,
+};
 use crate::exit::{Failure, Outcome, chain};
 use crate::log::Event;
 use crate::settings::Settings;
 use crate::tls;
-
-/// Time limit for each step of the diagnosis of a server that gives no session.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_secs(1);

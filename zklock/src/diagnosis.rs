@@ -16,6 +16,9 @@ use crate::tls;
 pub(crate) const TLS_SCHEME: &str = "tcp+tls://";
 const TCP_SCHEME: &str = "tcp://";
 
+/// Time limit for each step of a diagnosis that nothing else waits for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
 /// A server closes connections beyond its limit without giving a reason, and each waiter has a connection.
 pub(crate) const LIMIT: &str =
     "has too many connections from this machine (maxClientCnxns, 60 by default)";

@@ -3,7 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zookeeper_recipes::leader::LeaderLatch;
 use zookeeper_recipes::{Curator, ErrorKind, Hold};
 
@@ -97,9 +97,14 @@ impl Candidate<'_> {
                 Messages::of_standby(self.settings.verbose),
                 wait,
             );
-            let leadership = match signals.unless_ended(wait).await? {
-                Ok(leadership) => leadership,
-                Err(error) => {
+            let began = Instant::now();
+            let leadership = match signals.unless_ended(wait).await {
+                Err(failure) => {
+                    let leader = waiting::holder_of(self.curator, paths, began);
+                    return Err(waiting::interrupted_at(paths, failure, began, leader).await);
+                }
+                Ok(Ok(leadership)) => leadership,
+                Ok(Err(error)) => {
                     let explained = mixed::explained(self.curator, error, Kind::Leader);
                     return Err(signals.unless_ended(explained).await?);
                 }

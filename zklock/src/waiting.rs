@@ -1,6 +1,7 @@
 //! Messages during the wait for a lock.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, SystemTime};
 
@@ -9,8 +10,12 @@ use zookeeper_recipes::Curator;
 
 use crate::connection::is_connected;
 use crate::contenders::{Contender, contenders, held_by};
+use crate::diagnosis;
+use crate::exit::Failure;
 use crate::log::Event;
 use crate::observe::until;
+use crate::settings::Settings;
+use crate::signals::Signals;
 use crate::supervision::reap_all;
 use crate::text::{self, ordinal};
 
@@ -24,6 +29,8 @@ const ASK_EACH: Duration = Duration::from_millis(20);
 /// The first message of a wait without a terminal, and the pause between two.
 const FIRST_LINE: Duration = Duration::from_secs(10);
 const NEXT_LINE: Duration = Duration::from_secs(60);
+/// Time limit for querying the holder when a signal ends the wait.
+const AT_SIGNAL: Duration = Duration::from_millis(500);
 
 /// The messages during a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +65,12 @@ pub(crate) async fn shown<T>(
     messages: Messages,
     wait: impl Future<Output = T>,
 ) -> T {
+    let began = Instant::now();
     let shown = async {
         match messages {
-            Messages::Nothing => std::future::pending().await,
-            Messages::Changes => follow(curator, paths).await,
-            Messages::Minutes => remind(curator, paths).await,
+            Messages::Nothing => pending().await,
+            Messages::Changes => follow(curator, paths, began).await,
+            Messages::Minutes => remind(async || queue_now(curator, paths, began).await).await,
         }
     };
     tokio::select! {
@@ -73,23 +81,89 @@ pub(crate) async fn shown<T>(
     }
 }
 
-async fn remind(curator: &Curator, paths: &[String]) -> Infallible {
+/// Connects, unless a signal ends that, and meanwhile says how the servers react.
+pub(crate) async fn connected<T>(
+    settings: &Settings,
+    messages: Messages,
+    signals: &mut Signals,
+    connect: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let began = Instant::now();
+    let reactions =
+        async || format!("ZooKeeper: {}", diagnosis::diagnose(settings, diagnosis::PATIENCE).await);
+    let shown = async {
+        match messages {
+            Messages::Nothing => pending().await,
+            Messages::Changes | Messages::Minutes => remind(reactions).await,
+        }
+    };
+    let connected = async {
+        tokio::select! {
+            biased;
+            connected = connect => connected,
+            never = shown => match never {},
+        }
+    };
+    let what = format!("ZooKeeper ({})", settings.server);
+    let connected = signals.unless_ended(connected).await;
+    connected.map_err(|failure| interrupted(failure, began, &what))
+}
+
+/// Adds to the failure of a signal what this process has waited for since `began`.
+fn interrupted(failure: Failure, began: Instant, what: &str) -> Failure {
+    let waited = text::age(began.elapsed());
+    Failure::new(failure.code(), format!("{failure} after {waited} of waiting for {what}"))
+}
+
+/// Adds to the failure of a signal the paths for which this process has waited since `began`. `holder` says who holds them.
+pub(crate) async fn interrupted_at(
+    paths: &[String],
+    failure: Failure,
+    began: Instant,
+    holder: impl Future<Output = Option<String>>,
+) -> Failure {
+    let holder = timeout(AT_SIGNAL, holder).await.ok().flatten();
+    let what = format!("{}{}", paths.join(", "), holder.unwrap_or_default());
+    interrupted(failure, began, &what)
+}
+
+/// Returns the holder of the first path that has one, as the end of a sentence.
+pub(crate) async fn holder_of(
+    curator: &Curator,
+    paths: &[String],
+    began: Instant,
+) -> Option<String> {
+    for path in paths {
+        if let Ok(contenders) = contenders(curator, path).await
+            && contenders.iter().any(|contender| contender.holds)
+        {
+            let now = servers_now(curator, &contenders, began);
+            return Some(format!(": {}", held_by(&contenders, now)));
+        }
+    }
+    None
+}
+
+/// Says after a while, and then each minute, what this process waits for.
+async fn remind(what: impl AsyncFn() -> String) -> Infallible {
     let began = Instant::now();
     sleep(FIRST_LINE).await;
     loop {
-        let queue = timeout(ASK, Queue::read(curator, paths, began)).await.ok().flatten();
-        let text = match &queue {
-            Some(queue) => queue.shown(),
-            None => format!("{}: no server answers", paths.join(", ")),
-        };
+        let what = what().await;
         let waited = text::age(began.elapsed());
-        Event::Waiting.say(&format!("waiting for {text} (for {waited} so far)"));
+        Event::Waiting.say(&format!("waiting for {what} (for {waited} so far)"));
         sleep(NEXT_LINE).await;
     }
 }
 
-async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
-    let began = Instant::now();
+async fn queue_now(curator: &Curator, paths: &[String], began: Instant) -> String {
+    match timeout(ASK, Queue::read(curator, paths, began)).await {
+        Ok(Some(queue)) => queue.shown(),
+        _ => format!("{}: no server answers", paths.join(", ")),
+    }
+}
+
+async fn follow(curator: &Curator, paths: &[String], began: Instant) -> Infallible {
     sleep(BEFORE_FIRST).await;
     let mut said = None;
     let mut states = curator.watch_state();
@@ -172,7 +246,7 @@ impl Queue {
 
 /// Returns the servers' clock by the node of this process, which has queued since `began`; without a node, the clock of this
 /// machine.
-pub(crate) fn servers_now(curator: &Curator, all: &[Contender], began: Instant) -> SystemTime {
+fn servers_now(curator: &Curator, all: &[Contender], began: Instant) -> SystemTime {
     let session = curator.session_id().ok();
     let ours = all.iter().find(|one| session.is_some() && one.session_id == session && !one.holds);
     let queued_at = ours.and_then(|ours| ours.since);

@@ -15,22 +15,19 @@ use crate::connection::{
     FAREWELL, connect_within, goodbye, is_connected, is_unconfirmed, session_left,
     warn_of_short_session,
 };
-use crate::contenders::{Contender, Kind, contenders, held_by};
+use crate::contenders::{Contender, Kind};
 use crate::exit::{Failure, Outcome};
 use crate::mixed;
 use crate::nesting;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::{End, Supervisor, Watched};
-use crate::text;
 use crate::waiting::{self, Messages};
 
 /// The pause between two tries while ZooKeeper does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The wait for a lock stops this long before its deadline, so that the place in the queue is given up by then.
 const LEAVING: Duration = Duration::from_millis(500);
-/// Time limit for querying the holder when a signal ends the wait.
-const AT_SIGNAL: Duration = Duration::from_millis(500);
 /// The holder is queried this long before the end of the wait.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -39,7 +36,9 @@ pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     let mut signals = Signals::new()?;
     // As with `flock`, a timeout of zero means not to wait.
     let timeout = arguments.timeout.filter(|timeout| !timeout.is_zero());
-    let curator = signals.unless_ended(connect_within(settings, timeout)).await??;
+    let messages = Messages::of_job(settings.verbose, arguments.quiet);
+    let connect = connect_within(settings, timeout);
+    let curator = waiting::connected(settings, messages, &mut signals, connect).await??;
     warn_of_short_session(&curator, settings);
     let waits = !arguments.nonblock && (timeout.is_some() || arguments.timeout.is_none());
     // Without a wait, the time limit is for the connecting alone.
@@ -55,6 +54,7 @@ pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
         curator: &curator,
         locking,
         waits,
+        messages,
         began: Instant::now(),
         deadline,
     };
@@ -90,6 +90,8 @@ struct Wait<'a> {
     locking: Curator,
     /// True if the run waits for a busy lock.
     waits: bool,
+    /// The messages during the wait.
+    messages: Messages,
     /// When the wait for the lock began.
     began: Instant,
     /// The time at which a lock that is still busy is given up.
@@ -177,13 +179,15 @@ impl Wait<'_> {
         acquire: impl Future<Output = Result<T, Error>>,
         signals: &mut Signals,
     ) -> Result<T, Failure> {
-        let Self { arguments, settings, curator, .. } = *self;
-        let messages = Messages::of_job(settings.verbose, arguments.quiet);
+        let Self { arguments, curator, messages, .. } = *self;
         let acquire = waiting::shown(curator, paths, messages, acquire);
         let (acquired, holder) = match signals.unless_ended(self.with_holder(paths, acquire)).await
         {
             Ok(acquired) => acquired,
-            Err(failure) => return Err(self.interrupted(paths, failure).await),
+            Err(failure) => {
+                let holder = self.holder_of(paths);
+                return Err(waiting::interrupted_at(paths, failure, self.began, holder).await);
+            }
         };
         let has_deadline = self.deadline.is_some();
         match acquired {
@@ -227,29 +231,12 @@ impl Wait<'_> {
         (acquired, holder)
     }
 
-    /// Says what this process waited for when the signal of `failure` came.
-    async fn interrupted(&self, paths: &[String], failure: Failure) -> Failure {
-        let holder = timeout(AT_SIGNAL, self.holder_of(paths)).await.ok().flatten();
-        let waited = text::age(self.began.elapsed());
-        let paths = paths.join(", ");
-        let text = format!(
-            "{failure} after {waited} of waiting for {paths}{}",
-            holder.unwrap_or_default()
-        );
-        Failure::new(failure.code(), text)
-    }
-
     /// Returns the holder of the first path that has one. A quiet run does not query it.
     async fn holder_of(&self, paths: &[String]) -> Option<String> {
-        for path in paths.iter().filter(|_| !self.arguments.quiet) {
-            if let Ok(contenders) = contenders(self.curator, path).await
-                && contenders.iter().any(|contender| contender.holds)
-            {
-                let now = waiting::servers_now(self.curator, &contenders, self.began);
-                return Some(format!(": {}", held_by(&contenders, now)));
-            }
+        if self.arguments.quiet {
+            return None;
         }
-        None
+        waiting::holder_of(self.curator, paths, self.began).await
     }
 
     async fn supervise(&self, watched: &Watched, signals: &mut Signals) -> Result<End, Failure> {

@@ -119,6 +119,21 @@ async fn without_a_command_it_says_who_we_are() {
     scene.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_to_a_standby_says_who_leads() {
+    let scene = Scene::new().await;
+    let mut life = scene.lifeline();
+    let tool = elect(&scene, &["--id", "host-a"], LEADS).env("LIFE", &life.path);
+    let leader = tool.start();
+    leads(&mut life).await;
+    let standby = elect(&scene, &[], LEADS).start();
+    scene.children_are(2).await;
+    let said = format!("of waiting for {}: held by host-a, queued ", scene.path);
+    standby.ended_by(Signal::SIGTERM).await.one_line(143, &["ended by SIGTERM after ", &said]);
+    ends(leader, &mut life).await;
+    scene.end().await;
+}
+
 /// That `--id` is the identity is in `exit_codes`.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_id_it_says_where_it_is_and_which_process() {

@@ -109,6 +109,32 @@ async fn a_waiter_without_a_terminal_says_after_a_while_what_it_waits_for_and_at
     scene.end().await;
 }
 
+/// `-w` covers the connecting, so a run may wait for hours before it has a session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_waits_for_a_server_says_so_and_at_a_signal() {
+    let scene = Scene::new().await;
+    let link = scene.link().await;
+    let refused = link.refuse();
+    let server = link.connect_string();
+    let waits = |options: &[&str]| {
+        let tool = scene.run_with(options.iter().chain(&["-w", "1h"]), "true");
+        tool.env("ZKLOCK_SERVER", server).env("ZKLOCK_CONNECTION_TIMEOUT", "4s").start()
+    };
+    let quiet = waits(&["-q"]);
+    let mut waiting = waits(&[]);
+    let said = &waiting.stderr.lines(1).await[0];
+    assert!(said.contains(&format!("waiting for ZooKeeper: {server} ")), "{said}");
+    assert!(said.ends_with("s so far)"), "{said}");
+    let at_signal = format!("s of waiting for ZooKeeper ({server})");
+    waiting
+        .ended_by(Signal::SIGTERM)
+        .await
+        .last_line(143, &["ended by SIGTERM after 1", &at_signal]);
+    quiet.ended_by(Signal::SIGTERM).await.one_line(143, &["ended by SIGTERM after 1", &at_signal]);
+    refused.heal();
+    scene.end().await;
+}
+
 /// The lock stays taken until the session times out: the release does not go on when `zklock` has ended.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make test-all"]
