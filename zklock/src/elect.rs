@@ -3,7 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use zookeeper_recipes::leader::LeaderLatch;
 use zookeeper_recipes::{Curator, ErrorKind, Hold};
 
@@ -19,7 +19,7 @@ use crate::output::Ends;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::{End, Supervisor, Watched};
-use crate::waiting::{self, Messages};
+use crate::waiting::{self, Began, Messages};
 
 /// Time limit at the end for giving up the place in the queue.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -91,13 +91,9 @@ impl Candidate<'_> {
         loop {
             let paths = slice::from_ref(path);
             let wait = self.latch.leadership();
-            let wait = waiting::shown(
-                self.curator,
-                paths,
-                Messages::of_standby(self.settings.verbose),
-                wait,
-            );
-            let began = Instant::now();
+            let began = Began::now(self.curator);
+            let messages = Messages::of_standby(self.settings.verbose);
+            let wait = waiting::shown(self.curator, paths, messages, began, wait);
             let leadership = match signals.unless_ended(wait).await {
                 Err(failure) => {
                     let leader = waiting::holder_of(self.curator, paths, began);

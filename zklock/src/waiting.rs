@@ -58,14 +58,28 @@ impl Messages {
     }
 }
 
+/// The beginning of a wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Began {
+    at: Instant,
+    /// The session that creates the node of this process, unless it expires meanwhile.
+    session: Option<i64>,
+}
+
+impl Began {
+    pub(crate) fn now(curator: &Curator) -> Self {
+        Self { at: Instant::now(), session: curator.session_id().ok() }
+    }
+}
+
 /// Waits, and meanwhile says what this process waits for.
 pub(crate) async fn shown<T>(
     curator: &Curator,
     paths: &[String],
     messages: Messages,
+    began: Began,
     wait: impl Future<Output = T>,
 ) -> T {
-    let began = Instant::now();
     let shown = async {
         match messages {
             Messages::Nothing => pending().await,
@@ -119,20 +133,16 @@ fn interrupted(failure: Failure, began: Instant, what: &str) -> Failure {
 pub(crate) async fn interrupted_at(
     paths: &[String],
     failure: Failure,
-    began: Instant,
+    began: Began,
     holder: impl Future<Output = Option<String>>,
 ) -> Failure {
     let holder = timeout(AT_SIGNAL, holder).await.ok().flatten();
     let what = format!("{}{}", paths.join(", "), holder.unwrap_or_default());
-    interrupted(failure, began, &what)
+    interrupted(failure, began.at, &what)
 }
 
 /// Returns the holder of the first path that has one, as the end of a sentence.
-pub(crate) async fn holder_of(
-    curator: &Curator,
-    paths: &[String],
-    began: Instant,
-) -> Option<String> {
+pub(crate) async fn holder_of(curator: &Curator, paths: &[String], began: Began) -> Option<String> {
     for path in paths {
         if let Ok(contenders) = contenders(curator, path).await
             && contenders.iter().any(|contender| contender.holds)
@@ -156,14 +166,14 @@ async fn remind(what: impl AsyncFn() -> String) -> Infallible {
     }
 }
 
-async fn queue_now(curator: &Curator, paths: &[String], began: Instant) -> String {
+async fn queue_now(curator: &Curator, paths: &[String], began: Began) -> String {
     match timeout(ASK, Queue::read(curator, paths, began)).await {
         Ok(Some(queue)) => queue.shown(),
         _ => format!("{}: no server answers", paths.join(", ")),
     }
 }
 
-async fn follow(curator: &Curator, paths: &[String], began: Instant) -> Infallible {
+async fn follow(curator: &Curator, paths: &[String], began: Began) -> Infallible {
     sleep(BEFORE_FIRST).await;
     let mut said = None;
     let mut states = curator.watch_state();
@@ -212,7 +222,7 @@ struct Queue {
 
 impl Queue {
     /// Reads the queue in which this process has waited since `began`. `None` while the servers do not answer.
-    async fn read(curator: &Curator, paths: &[String], began: Instant) -> Option<Self> {
+    async fn read(curator: &Curator, paths: &[String], began: Began) -> Option<Self> {
         for path in paths {
             let mut all = contenders(curator, path).await.ok()?;
             // Read after the listing, in case a new session began meanwhile.
@@ -246,9 +256,37 @@ impl Queue {
 
 /// Returns the servers' clock by the node of this process, which has queued since `began`; without a node, the clock of this
 /// machine.
-fn servers_now(curator: &Curator, all: &[Contender], began: Instant) -> SystemTime {
+fn servers_now(curator: &Curator, all: &[Contender], began: Began) -> SystemTime {
     let session = curator.session_id().ok();
     let ours = all.iter().find(|one| session.is_some() && one.session_id == session && !one.holds);
-    let queued_at = ours.and_then(|ours| ours.since);
-    queued_at.map_or_else(SystemTime::now, |queued_at| queued_at + began.elapsed())
+    match ours.and_then(|ours| ours.since) {
+        Some(queued_at) if session == began.session => queued_at + began.at.elapsed(),
+        Some(queued_at) => requeued(queued_at, began.at.elapsed(), SystemTime::now()),
+        None => SystemTime::now(),
+    }
+}
+
+/// Returns the servers' clock if a new session created the node again, at an unknown time of the wait: the clock of this machine, as
+/// far as that is possible.
+fn requeued(queued_at: SystemTime, waited: Duration, local: SystemTime) -> SystemTime {
+    local.clamp(queued_at, queued_at + waited)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_was_created_again_does_not_make_a_holder_older_than_the_wait_allows() {
+        let queued_at = SystemTime::UNIX_EPOCH + Duration::from_secs(100_000);
+        let waited = Duration::from_secs(60);
+        // The clock of this machine, and the result, in seconds after the node was created.
+        let rows = [(-7200, 0), (0, 0), (25, 25), (60, 60), (7200, 60)];
+        for (local, expected) in rows {
+            let after = |seconds: i64| {
+                SystemTime::UNIX_EPOCH + Duration::from_secs((100_000 + seconds).cast_unsigned())
+            };
+            assert_eq!(requeued(queued_at, waited, after(local)), after(expected), "{local}");
+        }
+    }
 }

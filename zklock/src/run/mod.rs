@@ -4,6 +4,7 @@ mod once;
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::time::{Duration, Instant, sleep_until, timeout};
@@ -22,7 +23,7 @@ use crate::nesting;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::{End, Supervisor, Watched};
-use crate::waiting::{self, Messages};
+use crate::waiting::{self, Began, Messages};
 
 /// The pause between two tries while ZooKeeper does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -55,7 +56,7 @@ pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
         locking,
         waits,
         messages,
-        began: Instant::now(),
+        began: Began::now(&curator),
         deadline,
     };
     let mut ending = Ending::default();
@@ -93,7 +94,7 @@ struct Wait<'a> {
     /// The messages during the wait.
     messages: Messages,
     /// When the wait for the lock began.
-    began: Instant,
+    began: Began,
     /// The time at which a lock that is still busy is given up.
     deadline: Option<Instant>,
 }
@@ -179,14 +180,15 @@ impl Wait<'_> {
         acquire: impl Future<Output = Result<T, Error>>,
         signals: &mut Signals,
     ) -> Result<T, Failure> {
-        let Self { arguments, curator, messages, .. } = *self;
-        let acquire = waiting::shown(curator, paths, messages, acquire);
-        let (acquired, holder) = match signals.unless_ended(self.with_holder(paths, acquire)).await
-        {
+        let Self { arguments, curator, messages, began, .. } = *self;
+        let acquire = waiting::shown(curator, paths, messages, began, acquire);
+        // Pinned, so that a signal does not drop it: the age of a holder is told by the node of this process.
+        let mut acquire = pin!(self.with_holder(paths, acquire));
+        let (acquired, holder) = match signals.unless_ended(&mut acquire).await {
             Ok(acquired) => acquired,
             Err(failure) => {
                 let holder = self.holder_of(paths);
-                return Err(waiting::interrupted_at(paths, failure, self.began, holder).await);
+                return Err(waiting::interrupted_at(paths, failure, began, holder).await);
             }
         };
         let has_deadline = self.deadline.is_some();

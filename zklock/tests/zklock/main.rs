@@ -29,6 +29,7 @@ mod process_trees;
 mod revocation;
 mod secrets;
 mod signals;
+mod skewed_clocks;
 mod streams;
 mod support;
 mod terminals;
