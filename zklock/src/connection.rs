@@ -139,7 +139,7 @@ pub(crate) fn short_session(granted: Duration, asked: Duration) -> Option<String
     let ends = granted / 2;
     (granted < asked).then(|| {
         format!(
-            "the servers grant a session timeout of {}, not {}, so a command is ended after an outage of {}: raise \
+            "the servers grant a session timeout of {}, not {}, so by default a command is ended after an outage of {}: raise \
              maxSessionTimeout (or tickTime) in zoo.cfg of each server, or lower --session-timeout",
             shown(granted),
             shown(asked),

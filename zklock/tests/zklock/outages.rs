@@ -76,6 +76,17 @@ async fn without_a_server_the_time_to_wait_ends_with_69() {
     scene.end().await;
 }
 
+/// They would be refused again, however long the run may wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_credentials_end_the_wait_at_once() {
+    let scene = Scene::new().await;
+    for options in [&["-w", "1h"][..], &["-n", "-w", "1h"], &["--once", "key", "-w", "1h"]] {
+        let tool = scene.run_with(options, "exit 3").env("ZKLOCK_AUTH", "nosuchscheme:secret");
+        tool.ended().await.one_line(69, &["the servers refuse the credentials"]);
+    }
+    scene.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_shorter_than_asked_for_is_a_warning_and_a_failed_check() {
     let server = TestServer::builder().property("maxSessionTimeout", "6000").start().await.unwrap();
