@@ -8,11 +8,11 @@ use crate::support::counted_client::CountedClient;
 /// A request about several nodes (`multiRead`), each twelfth of a session timeout.
 const LOOK: Operation = Operation::MultiRead;
 
-/// Reports that the servers of a test have no multi-reads, so that only the events of watches tell a holder of a loss.
+/// Reports that the servers of a test have no multi-reads. A session asks them for one node at a time.
 async fn cannot_look(testbed: &Testbed) -> bool {
     let is_old = testbed.servers.are_before([3, 6]).await;
     if is_old {
-        does_not_apply("servers before 3.6 have no multi-reads");
+        does_not_apply("servers before 3.6 have no multi-reads, which the test counts");
     }
     is_old
 }
