@@ -438,7 +438,7 @@ async fn a_body_that_ignores_the_close_of_its_curator_is_dropped_after_its_grace
         let mut next = Led::obedient(&other.leader_selector(&path).unwrap());
         next.leads().await;
         assert!(began.elapsed() >= nth * GRACE, "{:?}", began.elapsed());
-        assert!(began.elapsed() < nth * GRACE + GRACE / 2, "{:?}", began.elapsed());
+        assert!(began.elapsed() < nth * GRACE + GRACE / 2 + lateness(), "{:?}", began.elapsed());
         assert!(term.is_over());
         assert_eq!(failed(led.report().await), (ErrorKind::BodyDropped, None, None));
         next.close().await;
@@ -515,7 +515,7 @@ async fn a_term_that_was_lost_or_asked_to_end_is_followed_by_no_pause() {
     let (testbed, curator) = Testbed::with_curator().await;
     let selector = testbed.selector(&curator).auto_requeue().with_requeue_pause(LONG);
     let mut led = Led::obedient(&selector);
-    let soon = Duration::from_millis(100);
+    let soon = Duration::from_millis(100) + lateness();
     for way in ["asked", "lost", "lost, and it returns a value", "long", "session over"] {
         // The next pause of short terms would be longer than `soon`.
         for _ in 0..6 {
