@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The tests: `quick` needs no server, `test` is what CI runs, `all` adds what is marked "make test-all", Docker, the soak of
-# each recipe, the margins and each bench once. `servers` are those about real servers, for another ZOOKEEPER_HOME. Servers are local processes. A failed step does not stop the others; the
-# last lines name the steps that failed. In CI (`CI` set) a missing peer is a failure.
+# each recipe, the margins and each bench once. `servers` are those about real servers, for another ZOOKEEPER_HOME. Servers are
+# local processes. A failed step does not stop the others; the last lines name the steps that failed. In CI (`CI` set) a missing
+# peer is a failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -56,7 +57,7 @@ fi
 if [ "$level" = servers ]; then
   build
   step "conformance, in small" conformance 100
-  step "library on real servers" on_real_servers
+  step "library on real servers" run library --test-threads=12 real::
   finish
 fi
 
