@@ -15,12 +15,15 @@ macro_rules! pages {
         #[doc = "[zklock]: crate::guide::zklock"]
         #[doc = "[testing]: crate::guide::testing_your_code"]
         #[doc = "[session]: crate::guide::session_and_security"]
+        #[doc = "[timeouts]: crate::guide::session_and_security#timeouts"]
         #[doc = "[limits]: crate::guide::session_and_security#limits"]
         #[doc = "[guarantees]: crate::guide::guarantees"]
         #[doc = "[not guaranteed]: crate::guide::guarantees#what-is-not-guaranteed"]
+        #[doc = "[fencing]: crate::guide::guarantees#4-fencing-tokens-increase"]
         #[doc = "[session lease]: crate::guide::guarantees#the-session-lease"]
         #[doc = "[loss policies]: crate::guide::guarantees#loss-policies"]
         #[doc = "[fenced writes]: crate::guide::guarantees#fenced-writes"]
+        #[doc = "[service]: crate::guide::in_a_service"]
         #[doc = "[observability]: crate::guide::observability"]
         #[doc = "[stability]: crate::guide::stability"]
         #[doc = "[versions]: crate::guide::versions"]
@@ -32,6 +35,7 @@ macro_rules! pages {
 
 pages! {
     recipes = "recipes",
+    in_a_service = "in-a-service",
     coming_from_curator = "coming-from-curator",
     mixed_fleets = "mixed-fleets",
     zklock = "zklock",

@@ -2,18 +2,23 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Serialize;
 use zookeeper_recipes::leader::{LeaderLatch, LeaderObserver};
 use zookeeper_recipes::session::ConnectionState;
-use zookeeper_recipes::{Curator, Error};
+use zookeeper_recipes::{CancellationToken, Curator, Error};
 
+use crate::billing;
+
+/// The state that all handlers share.
 #[derive(Clone)]
-struct Service {
-    curator: Curator,
+pub(crate) struct Service {
+    pub(crate) curator: Curator,
     latch: LeaderLatch,
     observer: LeaderObserver,
+    /// Is cancelled when the process begins to shut down.
+    pub(crate) leaving: CancellationToken,
 }
 
 /// What `/leader` answers.
@@ -23,29 +28,54 @@ pub(crate) struct Answer {
     leader: Option<String>,
     /// The fencing token of that leader.
     token: Option<i64>,
-    /// Whether this process leads. It looks at the clock.
+    /// Whether this process leads, by its clock.
     leads: bool,
 }
 
-pub(crate) fn routes(curator: &Curator, latch: &LeaderLatch) -> Result<Router, Error> {
-    let observer = curator.observe_leader(latch.path())?;
-    let (curator, latch) = (curator.clone(), latch.clone());
-    let routes = Router::new().route("/healthz", get(healthz)).route("/leader", get(leader));
-    Ok(routes.with_state(Service { curator, latch, observer }))
+impl Service {
+    pub(crate) fn new(curator: &Curator, latch: &LeaderLatch) -> Result<Self, Error> {
+        Ok(Self {
+            curator: curator.clone(),
+            latch: latch.clone(),
+            observer: curator.observe_leader(latch.path())?,
+            leaving: CancellationToken::new(),
+        })
+    }
 }
 
-/// Healthy without ZooKeeper, too: a restart of this process would not bring that back.
-async fn healthz(State(service): State<Service>) -> (StatusCode, String) {
-    let connection = service.curator.state();
-    let status = match connection {
-        ConnectionState::Closed => StatusCode::SERVICE_UNAVAILABLE,
+pub(crate) fn routes(service: Service) -> Router {
+    Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/leader", get(leader))
+        .route("/orders/{order}", post(billing::bill))
+        .with_state(service)
+}
+
+/// Alive without ZooKeeper, too: a restart of this process would not bring the servers back.
+async fn livez(State(service): State<Service>) -> StatusCode {
+    match service.curator.state() {
+        ConnectionState::Closed => StatusCode::SERVICE_UNAVAILABLE, // for good
         _ => StatusCode::OK,
+    }
+}
+
+/// Ready while a server answers, until the process begins to shut down.
+async fn readyz(State(service): State<Service>) -> (StatusCode, String) {
+    let connection = service.curator.state();
+    if service.leaving.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down".to_owned());
+    }
+    let status = match connection.is_connected() {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    (status, format!("{connection:?}"))
+    (status, connection.to_string())
 }
 
 async fn leader(State(service): State<Service>) -> Json<Answer> {
-    let (leads, leader) = (service.latch.is_leader(), service.observer.leader());
+    let leads = service.latch.is_leader();
+    let leader = service.observer.leader();
     let token = leader.as_ref().and_then(|leader| leader.fencing_token);
     let leader = leader.and_then(|leader| leader.identity);
     Json(Answer { leader, token: token.map(|token| token.value()), leads })

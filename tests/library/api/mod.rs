@@ -1,5 +1,6 @@
 //! Needs no server: promises about the types of the public API.
 
+mod errors_in_a_service;
 mod no_threads;
 
 use std::error::Error as _;

@@ -1,4 +1,5 @@
-//! The tests of docs/guide/testing-your-code.md, as a user of the testkit writes them. The page is checked to be a copy.
+//! The tests of docs/guide/testing-your-code.md, as a user of the testkit writes them. The page is a copy, which the house test
+//! checks.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -202,26 +203,4 @@ async fn a_killed_worker_is_replaced() -> Result {
     ensemble.until(|ensemble| held_by(ensemble) != killed).await;
     assert!(began.elapsed() < Duration::from_secs(17)); // 15 s and a tick, in no time
     Ok(())
-}
-
-/// Of what follows the fence of a block: what is in it, but for the lines that only a documentation test sees.
-fn shown(rest: &str) -> String {
-    let block = rest.split("\n```").next().unwrap();
-    let lines: Vec<_> = block.lines().skip(1).filter(|line| !line.starts_with("# ")).collect();
-    lines.join("\n")
-}
-
-/// Every snippet of the page is one of these, so that each runs.
-#[test]
-fn the_page_has_these_tests() {
-    let (page, here) = (
-        include_str!("../../../docs/guide/testing-your-code.md"),
-        include_str!("testing_your_code.rs"),
-    );
-    let blocks = page.split("\n```rust").skip(1);
-    let blocks: Vec<_> = blocks.map(shown).collect();
-    assert!(blocks.len() > 6, "only {} blocks were found", blocks.len());
-    let others: Vec<_> =
-        blocks.into_iter().filter(|block| !here.contains(block.as_str())).collect();
-    assert!(others.is_empty(), "not the same here: {others:#?}");
 }

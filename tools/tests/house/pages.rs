@@ -200,3 +200,49 @@ fn every_page_can_be_reached_from_the_readme() {
     let missed: Vec<_> = pages.keys().filter(|page| !reached.contains(*page)).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }
+
+/// The pages of the guide whose snippets are parts of files that run, and these files or folders.
+const COPIES: [(&str, &[&str]); 2] = [
+    ("testing-your-code", &["tests/library/real/testing_your_code.rs"]),
+    ("in-a-service", &["examples/leader_service", "tests/library/api/errors_in_a_service.rs"]),
+];
+
+/// The blocks of Rust in a page, without the lines that only a documentation test sees.
+fn snippets(page: &str) -> Vec<String> {
+    let blocks = page.split("\n```rust").skip(1);
+    let shown = |rest: &str| {
+        let block = rest.split("\n```").next().unwrap_or_default();
+        let lines = block.lines().skip(1).filter(|line| !line.starts_with("# "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    blocks.map(shown).collect()
+}
+
+/// The snippets that none of these files has as they are.
+fn changed(snippets: Vec<String>, sources: &[&str]) -> Vec<String> {
+    let read = |source: &&str| {
+        let path = root().join(source);
+        let files = if path.is_dir() { files(&path, "rs") } else { vec![path] };
+        files.into_iter().map(|file| fs::read_to_string(file).unwrap()).collect::<Vec<_>>()
+    };
+    let sources: Vec<String> = sources.iter().flat_map(read).collect();
+    let is_there = |snippet: &String| sources.iter().any(|source| source.contains(snippet));
+    snippets.into_iter().filter(|snippet| !is_there(snippet)).collect()
+}
+
+#[test]
+fn snippets_are_parts_of_files_that_run() {
+    for (page, sources) in COPIES {
+        let path = root().join(format!("docs/guide/{page}.md"));
+        let snippets = snippets(&fs::read_to_string(path).unwrap());
+        assert!(snippets.len() > 2, "{page} has only {} snippets", snippets.len());
+        let changed = changed(snippets, sources);
+        assert!(changed.is_empty(), "{page}: {sources:?} have no {changed:#?}");
+    }
+    let found =
+        snippets("\n```rust,ignore\n# hidden\nuse std::fs;\n```\n\n```rust\nlet none;\n```");
+    assert_eq!(found, ["use std::fs;", "let none;"]);
+    assert_eq!(changed(found, &["tools/tests/house/pages.rs"]), Vec::<String>::new());
+    let absent = vec!["let absent = ".to_owned() + "1;"];
+    assert_eq!(changed(absent, &["tools/tests/house"]).len(), 1);
+}
