@@ -24,6 +24,7 @@ macro_rules! pages {
         #[doc = "[loss policies]: crate::guide::guarantees#loss-policies"]
         #[doc = "[fenced writes]: crate::guide::guarantees#fenced-writes"]
         #[doc = "[service]: crate::guide::in_a_service"]
+        #[doc = "[beside]: crate::guide::beside_the_locks"]
         #[doc = "[observability]: crate::guide::observability"]
         #[doc = "[stability]: crate::guide::stability"]
         #[doc = "[versions]: crate::guide::versions"]
@@ -39,6 +40,7 @@ pages! {
     coming_from_curator = "coming-from-curator",
     mixed_fleets = "mixed-fleets",
     zklock = "zklock",
+    beside_the_locks = "beside-the-locks",
     testing_your_code = "testing-your-code",
     session_and_security = "session-and-security",
     guarantees = "guarantees",

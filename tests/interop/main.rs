@@ -14,6 +14,7 @@
 #![allow(clippy::disallowed_methods)] // the processes and threads are the test's own
 #![allow(clippy::future_not_send)] // they stay on the thread that began them
 
+mod beside_the_locks;
 mod migration;
 mod mutual_exclusion;
 mod passed_and_retained_nodes;
