@@ -25,6 +25,7 @@ macro_rules! pages {
         #[doc = "[fenced writes]: crate::guide::guarantees#fenced-writes"]
         #[doc = "[service]: crate::guide::in_a_service"]
         #[doc = "[beside]: crate::guide::beside_the_locks"]
+        #[doc = "[own trait]: crate::guide::behind_your_own_trait"]
         #[doc = "[observability]: crate::guide::observability"]
         #[doc = "[stability]: crate::guide::stability"]
         #[doc = "[versions]: crate::guide::versions"]
@@ -42,6 +43,7 @@ pages! {
     zklock = "zklock",
     beside_the_locks = "beside-the-locks",
     testing_your_code = "testing-your-code",
+    behind_your_own_trait = "behind-your-own-trait",
     session_and_security = "session-and-security",
     guarantees = "guarantees",
     observability = "observability",

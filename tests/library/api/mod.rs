@@ -1,5 +1,6 @@
 //! Needs no server: promises about the types of the public API.
 
+mod behind_your_own_trait;
 mod errors_in_a_service;
 mod no_threads;
 

@@ -202,8 +202,9 @@ fn every_page_can_be_reached_from_the_readme() {
 }
 
 /// The pages of the guide whose snippets are parts of files that run, and these files or folders.
-const COPIES: [(&str, &[&str]); 3] = [
+const COPIES: [(&str, &[&str]); 4] = [
     ("testing-your-code", &["tests/library/real/testing_your_code.rs"]),
+    ("behind-your-own-trait", &["tests/library/api/behind_your_own_trait.rs"]),
     ("beside-the-locks", &["tests/interop/beside_the_locks.rs"]),
     ("in-a-service", &["examples/leader_service", "tests/library/api/errors_in_a_service.rs"]),
 ];
