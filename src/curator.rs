@@ -97,6 +97,7 @@ impl Curator {
     /// decodes it. An identity that is larger than a server takes is an error of the recipe's constructor.
     #[doc(alias = "setId")]
     #[doc(alias = "getLockNodeBytes")]
+    #[doc(alias = "setNodeData")]
     pub fn with_identity(&self, identity: impl Into<Vec<u8>>) -> Self {
         self.with(|options| options.identity = identity.into().into())
     }

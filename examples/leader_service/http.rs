@@ -61,16 +61,9 @@ async fn livez(State(service): State<Service>) -> StatusCode {
 }
 
 /// Ready while a server answers, until the process begins to shut down.
-async fn readyz(State(service): State<Service>) -> (StatusCode, String) {
-    let connection = service.curator.state();
-    if service.leaving.is_cancelled() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down".to_owned());
-    }
-    let status = match connection.is_connected() {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    (status, connection.to_string())
+async fn readyz(State(service): State<Service>) -> StatusCode {
+    let is_ready = service.curator.state().is_connected() && !service.leaving.is_cancelled();
+    if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
 async fn leader(State(service): State<Service>) -> Json<Answer> {

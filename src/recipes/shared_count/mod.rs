@@ -100,11 +100,13 @@ impl SharedCount {
     }
 
     /// Returns the latest known count.
+    #[doc(alias = "getCount")]
     pub fn value(&self) -> i32 {
         self.latest.latest().value
     }
 
     /// Returns the latest known count with the change that wrote it, for [`try_set`](Self::try_set).
+    #[doc(alias = "getVersionedValue")]
     pub fn versioned(&self) -> VersionedCount {
         self.latest.latest()
     }
