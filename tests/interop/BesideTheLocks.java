@@ -79,8 +79,8 @@ public class BesideTheLocks {
                 new DistributedBarrier(client, path).removeBarrier();
                 return "";
             case "wait-on-barrier":
-                new DistributedBarrier(client, path).waitOnBarrier();
-                return "";
+                long limit = Long.parseLong(words[3]);
+                return new DistributedBarrier(client, path).waitOnBarrier(limit, TimeUnit.MILLISECONDS) ? "open" : "set";
             default:
                 throw new IllegalArgumentException("unknown: " + words[1]);
         }

@@ -97,7 +97,7 @@ async fn client(testbed: &Testbed) -> Client {
     Client::connect(testbed.server.connect_string()).await.unwrap()
 }
 
-/// Curator: `TestDistributedAtomicLong#testMultithreadSimple`.
+/// Curator: `TestDistributedAtomicLong#testSimulation` and `#testCorruptedValue`.
 #[tokio::test]
 async fn both_count_in_one_distributed_atomic_long() {
     let testbed = Testbed::real().await;
@@ -193,7 +193,7 @@ async fn a_follower_sees_a_znode_come_change_and_go() {
     }
 }
 
-/// Curator: `TestDistributedBarrier#testServerCrash` without the crash, `#testNoBarrier`.
+/// Curator: `TestDistributedBarrier#testBasic` and `#testNoBarrier`.
 #[tokio::test]
 async fn either_waits_for_the_others_barrier() {
     let testbed = Testbed::real().await;
@@ -213,7 +213,8 @@ async fn either_waits_for_the_others_barrier() {
 
     let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
     client.create(path, b"", &persistent).await.unwrap();
-    let theirs = peer.begin(format!("wait-on-barrier {path}"));
+    assert_eq!(peer.ask(format!("wait-on-barrier {path} 100")).await, "set");
+    let theirs = peer.begin(format!("wait-on-barrier {path} 60000"));
     client.delete(path, None).await.unwrap();
-    theirs.await;
+    assert_eq!(theirs.await, "open");
 }
