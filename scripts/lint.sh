@@ -13,7 +13,7 @@ run() {
 
 # If cargo-deny is missing, it is built in the background. The shell's job control gives it a process group, so that its
 # compilers end with it.
-deny=(scripts/cargo-tool.sh cargo-deny 0.20.2)
+deny=(scripts/cargo-tool.sh cargo-deny)
 set -m
 "${deny[@]}" &
 built=$!

@@ -37,8 +37,8 @@ gzip --no-name --best "$release"/pages/*.1
 "$program" completions zsh >"$release/pages/_zklock"
 
 cp "$program" "$dist/zklock-$version-x86_64"
-scripts/cargo-tool.sh cargo-deb 3.8.0 --quiet -p zklock --no-build --no-strip --target "$target" --output "$dist/" >/dev/null
-scripts/cargo-tool.sh cargo-generate-rpm 0.21.1 -p zklock --target "$target" --output "$dist/"
+scripts/cargo-tool.sh cargo-deb --quiet -p zklock --no-build --no-strip --target "$target" --output "$dist/" >/dev/null
+scripts/cargo-tool.sh cargo-generate-rpm -p zklock --target "$target" --output "$dist/"
 tar --create --directory "$release" --owner=0 --group=0 --mtime="@$SOURCE_DATE_EPOCH" --transform='s,^,usr/bin/,' zklock |
   docker import --change 'ENTRYPOINT ["/usr/bin/zklock"]' - "$image" >/dev/null
 docker save "$image" | gzip --no-name >"$dist/zklock-$version-image.tar.gz"
