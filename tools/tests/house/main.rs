@@ -5,6 +5,7 @@
 mod aliases;
 mod architecture;
 mod imports;
+mod monitoring;
 mod pages;
 mod versions;
 
