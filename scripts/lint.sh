@@ -47,8 +47,7 @@ run $cargo test --quiet -p tools --test house -- --ignored search
 run env RUSTDOCFLAGS="-D warnings" $cargo doc --quiet --no-deps "${packages[@]:0:6}" --all-features --document-private-items
 
 run $cargo test --quiet -p tools --test house
-for package in zookeeper-recipes zookeeper-testkit; do
-  run $cargo package --quiet --allow-dirty --no-verify -p "$package"
-done
+# Together, because the library's examples need the test kit.
+run $cargo package --quiet --allow-dirty --no-verify -p zookeeper-testkit -p zookeeper-recipes
 wait "$built"
 run "${deny[@]}" check --hide-inclusion-graph bans licenses sources
