@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo quick test test-all conformance soak margins simulate mutants bench comparison lint versions versions-matrix fix doc package release clean
+.PHONY: help setup image demo quick test test-all conformance soak margins simulate mutants bench comparison lint versions versions-matrix deny files fix doc package release clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 17
@@ -68,8 +68,15 @@ versions-matrix: setup ## the tests on each version of ZooKeeper, Curator and ka
 	@scripts/setup.sh curator kazoo
 	@scripts/versions-matrix.sh
 
-versions: ## the packages with the oldest compiler, and with the oldest dependencies; some minutes
+versions: ## every set of features, the API since the last release, the oldest compiler and dependencies; some minutes
 	@scripts/versions.sh
+
+deny: ## licences, sources and known vulnerabilities of the dependencies; needs a network
+	@scripts/cargo-tool.sh cargo-deny check --hide-inclusion-graph
+
+files: ## the workflows, and the examples for Docker, Kubernetes, Prometheus and Grafana
+	@scripts/setup.sh files
+	@scripts/files.sh
 
 fix: ## what the tools can mend by themselves
 	$(CARGO) fmt --all

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build and test on a bare Debian 12 machine: a compiler, Rust, Java and ZooKeeper. Run it as
-# root. If all is there it prints nothing. Arguments add `curator`, `kazoo`, `docker`, `release`, the linker of a release, and
-# `comparison`, the servers of other ways to lock.
+# root. If all is there it prints nothing. Arguments add `curator`, `kazoo`, `docker`, `release`, the linker of a release,
+# `comparison`, the servers of other ways to lock, and `files`, the checkers of `scripts/files.sh`.
 set -euo pipefail
 
 rust_version=1.88
@@ -117,13 +117,25 @@ curator() {
 # A virtual environment of its own below `target`, from the index that pip is set up with.
 kazoo() {
   local folder=${CARGO_TARGET_DIR:-$here/../target}/kazoo
-  ! "$folder/bin/python" -c 'import kazoo' 2>/dev/null || return 0
-  python3 -c 'import ensurepip, venv' 2>/dev/null || install python3 python3-venv || return 1
-  step "installing kazoo $kazoo_version" kazoo_into "$folder"
+  "$folder/bin/python" -c 'import kazoo' 2>/dev/null || environment "$folder" "kazoo==$kazoo_version"
 }
 
-kazoo_into() {
-  python3 -m venv --clear "$1" && "$1/bin/pip" install --quiet --disable-pip-version-check "kazoo==$kazoo_version"
+# Folder, packages of PyPI: makes a virtual environment with them.
+environment() {
+  python3 -c 'import ensurepip, venv' 2>/dev/null || install python3 python3-venv || return 1
+  step "installing ${*:2}" fill_environment "$@"
+}
+
+fill_environment() {
+  python3 -m venv --clear "$1" && "$1/bin/pip" install --quiet --disable-pip-version-check "${@:2}"
+}
+
+files() {
+  local folder=${CARGO_TARGET_DIR:-$here/../target}/checkers
+  # The last of them says that all are there.
+  [ -x "$folder/bin/zizmor" ] ||
+    environment "$folder" check-jsonschema==0.39.0 kubernetes-validate==1.37.0 zizmor==1.32.0 || return
+  has promtool || without_services install prometheus
 }
 
 # What links a static program: the C compiler and the standard library of musl.
@@ -175,7 +187,7 @@ rust || failed=1
 java_and_zookeeper || failed=1
 for peer in "$@"; do
   case $peer in
-  curator | kazoo | docker | release | comparison) "$peer" || failed=1 ;;
+  curator | kazoo | docker | release | comparison | files) "$peer" || failed=1 ;;
   *) say "there is no peer called $peer" && failed=1 ;;
   esac
 done
