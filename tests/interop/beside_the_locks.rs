@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use zookeeper_recipes::Curator;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
-use zookeeper_recipes_dev::{Testbed, eventually, within};
+use zookeeper_recipes_dev::{Testbed, does_not_apply, eventually, within};
 use zookeeper_testkit::kill_session;
 
 use crate::support::peer_process::Peer;
-use crate::support::peers::{java, source, start};
+use crate::support::peers::{is_curator_2_7_1, java, source, start};
 
 /// Adds to the number at a path, and returns the sum.
 async fn add(client: &Client, path: &str, more: i64) -> Result<i64, Box<dyn std::error::Error>> {
@@ -85,8 +85,12 @@ async fn wait_on_barrier(client: &Client, path: &str) -> Result<(), ClientError>
     Ok(())
 }
 
-/// Curator's recipes in a process of their own, with a session.
+/// Starts a process of Curator's recipes with a session. `None` if they cannot run, for a reason that is printed.
 async fn curators(testbed: &Testbed) -> Option<Arc<Peer>> {
+    if is_curator_2_7_1() {
+        does_not_apply("Curator 2.7.1 has no `PersistentNode`");
+        return None;
+    }
     let program = java("BesideTheLocks", &[source("BesideTheLocks.java")])?;
     let peer = start("Curator's other recipes", &program);
     peer.ask(format!("connect {}", testbed.server.connect_string())).await;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use zookeeper_recipes_dev::{Testbed, does_not_apply, eventually, home};
+use zookeeper_recipes_dev::{Testbed, does_not_apply, eventually};
 
 use crate::support::commands::{Party, unique};
 use crate::support::peer_process::Peer;
-use crate::support::peers::{CURATOR, OURS, shared};
+use crate::support::peers::{CURATOR, OURS, is_curator_2_7_1, shared};
 
 /// A shared count of a peer.
 struct Counter {
@@ -50,7 +50,7 @@ async fn ours_and_curators() {
         // The seed of the second is of no account.
         let second = Counter::join(second, &testbed, 7).await;
         assert_eq!(first.value().await, -1);
-        if second.peer.name == CURATOR && keeps_its_seed() {
+        if second.peer.name == CURATOR && is_curator_2_7_1() {
             does_not_apply("Curator 2.7.1 keeps its own seed until another client sets the count");
         } else {
             assert_eq!(second.value().await, -1);
@@ -64,10 +64,6 @@ async fn ours_and_curators() {
         counted_up(&first, &second).await;
         testbed.admin.delete(&testbed.path, None).await.unwrap();
     }
-}
-
-fn keeps_its_seed() -> bool {
-    home("CURATOR_HOME").is_some_and(|home| home.ends_with("curator-2.7.1"))
 }
 
 /// Both add one at a time, each twenty times, over what the other adds meanwhile: none is lost.

@@ -26,6 +26,11 @@ pub(crate) fn shared(name: &'static str) -> Option<Arc<Peer>> {
     shared.entry(name).or_insert_with(|| own(name)).clone()
 }
 
+/// The oldest version that the tests run with. It lacks recipes of the later ones.
+pub(crate) fn is_curator_2_7_1() -> bool {
+    home("CURATOR_HOME").is_some_and(|home| home.ends_with("curator-2.7.1"))
+}
+
 /// A process of its own, for a test that stops or kills it.
 pub(crate) fn own(name: &'static str) -> Option<Arc<Peer>> {
     let program = match name {
