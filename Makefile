@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo quick test test-all conformance soak margins simulate mutants bench comparison lint versions versions-matrix deny files fix doc package release clean
+.PHONY: help setup image demo quick test test-all conformance soak margins simulate pictures mutants bench comparison lint versions versions-matrix deny files fix doc package release clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 17
@@ -43,12 +43,15 @@ margins: ## how long before its node is deleted a holder knows of the loss, Cura
 	@scripts/setup.sh curator
 	@$(CARGO) run --quiet -p tools --bin margins -- $(MARGINS)
 
-simulate: ## random work and faults in virtual time; SECONDS=600, FIRST=n, SEED=n, SAME=n, SABOTAGE=all: docs/internals/simulation.md
+simulate: ## random work and faults in virtual time; SECONDS=600, FIRST=n, SEED=n, PICTURE=run.svg, SAME=n, SABOTAGE=all: docs/internals/simulation.md
 ifdef SABOTAGE
 	@scripts/sabotage.sh "$(SABOTAGE)"
 else
-	@$(CARGO) test --quiet --profile simulate --features simulation --test simulation -- $(foreach option,SECONDS FIRST SEED SEEDS HASHES SAME UNORDERED THREADS,$(if $($(option)),$(option)=$($(option))))
+	@$(CARGO) test --quiet --profile simulate --features simulation --test simulation -- $(foreach option,SECONDS FIRST SEED SEEDS HASHES SAME UNORDERED THREADS PICTURE,$(if $($(option)),$(option)=$($(option))))
 endif
+
+pictures: ## the pictures of docs/images, each of a run in virtual time
+	@$(CARGO) test --quiet --profile simulate --features simulation --test simulation -- PICTURES=docs/images
 
 mutants: ## build the mutants of scripts/mutants.txt, and run the tests that have to catch them; ONLY="core: .*" for some
 	@scripts/mutants.sh $(if $(ONLY),"$(ONLY)",all)

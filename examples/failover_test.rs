@@ -55,10 +55,12 @@ async fn next(leader: &Leader, old: Option<usize>) -> (usize, Duration) {
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() {
-    let ensemble = Ensemble::builder(42).servers(3).start();
+    let mut ensemble = Ensemble::builder(42).servers(3).start();
+    // If an assertion fails, a picture of the seconds before it is written.
+    ensemble.picture_on_panic("failover_test.svg");
     let leader = Leader::default();
     let start = |number| {
-        let process = ensemble.process();
+        let process = ensemble.process().named(format!("replica {number}"));
         process.spawn(replica(number, ensemble.connect_string().to_owned(), leader.clone()));
         process
     };

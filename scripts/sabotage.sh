@@ -25,7 +25,7 @@ cp -r "$tree/src" "$tree.sound"
 
 # condition, then pairs of a file below src/queue and an edit in Perl's words, whose pattern must be there.
 drop() {
-  local condition=$1 file started=$SECONDS built files=()
+  local condition=$1 file picture started=$SECONDS built files=()
   shift
   if [ -n "$only" ] && ! [[ $condition =~ $only ]]; then return; fi
   while [ $# -gt 0 ]; do
@@ -38,7 +38,8 @@ drop() {
   (cd "$tree" && CARGO_TARGET_DIR=$target $cargo test --quiet --profile simulate --features simulation --test simulation --no-run >"$log" 2>&1) ||
     { cat "$log"; echo "sabotage: $condition: does not compile"; exit 1; }
   built=$((SECONDS - started))
-  (cd "$tree" && CARGO_TARGET_DIR=$target $cargo test --quiet --profile simulate --features simulation --test simulation -- SECONDS=120 SHRINK=0 >"$log" 2>&1) || true
+  picture=$kept/$(tr -cs 'a-z0-9\n' - <<<"$condition").svg
+  (cd "$tree" && CARGO_TARGET_DIR=$target $cargo test --quiet --profile simulate --features simulation --test simulation -- SECONDS=120 SHRINK=0 PICTURE="$picture" >"$log" 2>&1) || true
   for file in "${files[@]}"; do cat "$tree.sound/queue/$file" >"$tree/src/queue/$file"; done
   dropped=$((dropped + 1))
   if grep -q '^after ' "$log"; then

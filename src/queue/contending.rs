@@ -13,12 +13,12 @@ use super::leaving::list_for_try;
 use super::local_queue::Ticket;
 use super::path_nodes::PathNodes;
 use super::queued_flag::QueuedFlag;
-use super::request::{EntryAborted, Request};
+use super::request::{EntryAborted, Request, Requester};
 use super::rules::gap::Creates;
 use crate::client::Listing;
 use crate::clock::BootInstant;
 use crate::error::{Error, Released};
-use crate::metrics::Acquiring;
+use crate::session::observed::Wait;
 
 /// A caller's wait for a hold. Dropping it withdraws.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Contending {
     queued: QueuedFlag,
     began: BootInstant,
     stage: Stage,
-    acquiring: Acquiring,
+    observed: Wait,
 }
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Contending {
     /// Queues up; if the request asks for a check, a session task lists the path first.
     pub(super) fn new(queue: Arc<QueueDriver>, request: Arc<Request>, queued: QueuedFlag) -> Self {
         queued.set(false);
-        let acquiring = request.counted.acquiring();
+        let observed = observed(&queue, &request);
         let began = BootInstant::now();
         let asks = request.check_first && request.companion.is_none();
         // The queue refuses at once if a task of this session has the lock, and a node that is kept needs no listing.
@@ -51,7 +51,7 @@ impl Contending {
             true => Stage::Checking(spawn_check(queue.clone(), request.clone())),
             false => Stage::Waiting(queue.join(request.clone(), &queued, began)),
         };
-        Self { queue, request, queued, began, stage, acquiring }
+        Self { queue, request, queued, began, stage, observed }
     }
 
     /// Queues up with the node of a lost hold.
@@ -62,9 +62,9 @@ impl Contending {
         lost: OwnedHold,
     ) -> Self {
         queued.set(false);
-        let acquiring = request.counted.acquiring();
+        let observed = observed(&queue, &request);
         let stage = Stage::Waiting(lost.requeue(&queue, request.clone(), &queued));
-        Self { queue, request, queued, began: BootInstant::now(), stage, acquiring }
+        Self { queue, request, queued, began: BootInstant::now(), stage, observed }
     }
 
     /// Waits for the answer. Needs no runtime.
@@ -78,7 +78,7 @@ impl Contending {
             answer = self.until_answered() => answer,
         };
         self.stage = Stage::Answered;
-        self.acquiring.answered(&answer);
+        self.observed.answered(&answer);
         answer
     }
 
@@ -112,6 +112,11 @@ impl Contending {
         let deleted = timeout(patience, self.queue.nodes.wait()).await;
         Ok(if deleted.is_ok() { Released::Confirmed } else { Released::Pending })
     }
+}
+
+fn observed(queue: &QueueDriver, request: &Request) -> Wait {
+    let curator = queue.connection().id;
+    Wait::begin(&request.counted, curator, Requester::current(), request.path.as_str())
 }
 
 /// A caller's place in the local queue. Dropping it leaves the queue; a hold that was sent already is released.

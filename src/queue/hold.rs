@@ -25,10 +25,10 @@ use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
-use crate::metrics::Holding;
 use crate::session::Session;
 use crate::session::cleanup::CleanupOutcome;
 use crate::session::lease::LeaseTerm;
+use crate::session::observed::{HoldFacts, Holding};
 use crate::sync::OnceLock;
 #[cfg(feature = "simulation")]
 use crate::{
@@ -70,11 +70,11 @@ pub(crate) struct HoldState {
     ended: CancellationToken,
     /// Cancelled when another process asks for the lock. Empty until a caller wants to know.
     revocation: OnceLock<CancellationToken>,
-    counted: Holding,
+    observed: Holding,
 }
 
 impl HoldState {
-    /// Begins to count the hold. The recorder of a user may run, so the caller holds no lock.
+    /// Reports the begin of the hold. The recorder of a user may run, so the caller holds no lock.
     pub(super) fn new(
         request: &Request,
         znode: Arc<Znode>,
@@ -84,8 +84,15 @@ impl HoldState {
         let path = request.path.clone();
         let companion = request.companion.as_deref();
         let token = companion.map_or_else(|| FencingToken::new(znode.czxid), Self::fencing_token);
-        let counted = term.holds.begin(&request.counted);
         let session = znode.session.session_id();
+        let facts = HoldFacts {
+            requester: &requester,
+            path: path.as_str(),
+            kind: request.kind.tag(),
+            token: token.value(),
+            session,
+        };
+        let observed = term.holds.begin(&request.counted, facts);
         tracing::debug!(%path, node = znode.path, %token, session = %format_args!("{session:#x}"), "holds");
         Arc::new(Self {
             path,
@@ -96,7 +103,7 @@ impl HoldState {
             ended: term.ended().child_token(),
             term,
             revocation: OnceLock::new(),
-            counted,
+            observed,
         })
     }
 
@@ -195,7 +202,7 @@ impl HoldState {
         let how = self.end().unwrap_or(how);
         let how = *self.own_end.get_or_init(|| how);
         self.ended.cancel();
-        self.counted.ended(how.loss());
+        self.observed.ended(how.loss());
         how
     }
 

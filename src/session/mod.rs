@@ -9,6 +9,7 @@ pub(crate) mod cleanup;
 pub(crate) mod connection;
 pub(crate) mod follower;
 pub(crate) mod lease;
+pub(crate) mod observed;
 pub(crate) mod retry;
 #[allow(clippy::module_inception)] // the folder has the name of its main type
 pub(crate) mod session;

@@ -13,6 +13,7 @@ use super::client_watches::Watch;
 use super::network::PartitionScope;
 use super::op::{Happened, Op, Operation, Refused, Reply};
 use super::process_state::ProcessState;
+use super::recording::RunEvent;
 use super::sim_client::{Address, Outcome, Phase, SimClient};
 use super::state::State;
 use super::tree::Origin;
@@ -139,6 +140,8 @@ impl State {
     pub(super) fn handshake_ended(&mut self, number: usize, session: i64, timeout: Option<u64>) {
         let Some(timeout) = timeout else { return self.end_session(number, LinkState::Expired) };
         self.clients[number].end_handshake(session, timeout);
+        let process = self.clients[number].process().number();
+        self.recorded(RunEvent::SessionOf { session, process });
         self.set_link_state(number, LinkState::Connected);
         self.send_request(number, Op::Ping, None);
         self.check_later(number);

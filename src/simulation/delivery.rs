@@ -4,12 +4,15 @@ use super::event_queue::Event;
 use super::fault::Cut;
 use super::network::Route;
 use super::op::Operation;
+use super::recording::{End, RunEvent};
 use super::state::State;
 
 impl State {
     /// Opens a connection of a client, unless the link refuses it.
     pub(super) fn open(&mut self, client: usize, link: usize, server: usize) -> Option<u64> {
         let connection = self.network.open(client, link, server)?;
+        let process = self.clients[client].process().number();
+        self.recorded(RunEvent::LinkUsed { link, process });
         self.servers[server].connections.open(connection);
         Some(connection)
     }
@@ -56,9 +59,11 @@ impl State {
         message: Event,
     ) {
         let Some(fate) = self.network.pass(connection, is_to_server, operation) else { return };
-        if !fate.is_lost {
-            let route = Route::over(connection, is_to_server);
-            self.dispatch(route, fate.delay, fate.held_by, message);
+        let route = Route::over(connection, is_to_server);
+        if fate.is_lost {
+            self.recorded_message(route, operation, true)(self);
+        } else {
+            self.dispatch(route, operation, fate.delay, fate.held_by, message);
         }
         if let Some(cut) = fate.cut {
             self.cut_connection(connection, cut);
@@ -69,14 +74,52 @@ impl State {
     pub(super) fn dispatch(
         &mut self,
         route: Route,
+        operation: Option<Operation>,
         delay: u64,
         held_by: Option<u64>,
         message: Event,
     ) {
+        let recorded = self.recorded_message(route, operation, false);
+        let message = move |state: &mut Self| {
+            recorded(state);
+            message(state);
+        };
         let latency = self.rng.u64(self.settings.latency.clone());
         let soonest = self.events.now() + latency + delay;
-        let due = self.network.queue(route, soonest, held_by, message);
+        let due = self.network.queue(route, soonest, held_by, Box::new(message));
         self.events.at(due, move |state| state.arrive(route));
+    }
+
+    /// What adds a message that is sent now to the recording, when it arrives or is lost.
+    fn recorded_message(
+        &self,
+        route: Route,
+        operation: Option<Operation>,
+        is_lost: bool,
+    ) -> impl FnOnce(&mut Self) + Send + use<> {
+        let ends = self.recording.is_on().then(|| self.ends_of(route)).flatten();
+        let sent = self.events.now();
+        move |state| {
+            if let Some((from, to)) = ends {
+                state.recorded(RunEvent::Message { from, to, sent, operation, is_lost });
+            }
+        }
+    }
+
+    fn ends_of(&self, route: Route) -> Option<(End, End)> {
+        let ends = |connection: u64| {
+            let client = &self.clients[self.network.client_of(connection)?];
+            let client =
+                End::Client { process: client.process().number(), session: client.session() };
+            Some((client, End::Server(self.network.server_of(connection)?)))
+        };
+        match route {
+            Route::ToServer(connection) => ends(connection),
+            Route::ToClient(connection) => {
+                ends(connection).map(|(client, server)| (server, client))
+            }
+            Route::BetweenServers(from, to) => Some((End::Server(from), End::Server(to))),
+        }
     }
 
     /// Delivers the next message of a route, if there is one that may arrive.

@@ -2,6 +2,7 @@
 
 use super::network::PartitionScope;
 use super::op::{Ids, Op};
+use super::recording::RunEvent;
 use super::server::{Role, Server};
 use super::state::State;
 
@@ -49,6 +50,7 @@ impl State {
     /// Ends a session, as its leader does when the session expires.
     pub(super) fn expire(&mut self, leader: usize, session: i64) {
         if self.servers[leader].sessions.begin_to_close(session) {
+            self.recorded(RunEvent::SessionExpired { session, server: leader });
             self.propose(leader, session, Ids::default(), Ok(Op::Close), None);
         }
     }
@@ -78,7 +80,9 @@ impl State {
         }
         let here = &mut self.servers[server];
         here.step_down();
-        for connection in here.connections.all() {
+        let connections = here.connections.all();
+        self.recorded_role(server);
+        for connection in connections {
             self.close_at_server(connection);
         }
         let pause = self.rng.u64(100..400);
@@ -129,6 +133,7 @@ impl State {
         let epoch = 1 + self.servers.iter().map(Server::epoch).max().unwrap_or(0);
         self.note(format_args!("server {leader} leads in epoch {epoch}"));
         self.servers[leader].lead(epoch);
+        self.recorded_role(leader);
         followers.into_iter().for_each(|follower| self.join(follower, leader));
         self.commit(leader);
         self.apply(leader);
@@ -149,6 +154,7 @@ impl State {
         let epoch = other.epoch();
         let log = other.replica.copy();
         self.servers[server].follow(leader, epoch, log, now);
+        self.recorded_role(server);
         self.apply(server);
         self.commit(leader);
     }
@@ -158,6 +164,7 @@ impl State {
         let role = self.servers[server].role();
         self.step_down(server);
         self.servers[server].stop();
+        self.recorded_role(server);
         for other in 0..self.servers.len() {
             self.servers[other].remove_follower(server);
             if self.servers[other].role() == Role::Following(server) {
@@ -169,16 +176,19 @@ impl State {
 
     pub(super) fn start_server(&mut self, server: usize) {
         if self.servers[server].start() {
+            self.recorded_role(server);
             let pause = self.rng.u64(50..200);
             self.events.after(pause, move |state| state.elect(server));
         }
     }
 
     pub(super) fn pause_server(&mut self, server: usize) {
+        self.recorded(RunEvent::ServerPaused { server });
         self.servers[server].set_paused(true);
     }
 
     pub(super) fn resume_server(&mut self, server: usize) {
+        self.recorded(RunEvent::ServerResumed { server });
         self.servers[server].set_paused(false);
         self.deliver_waiting();
         self.events.after(0, move |state| state.elect(server));

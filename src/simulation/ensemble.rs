@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,9 @@ use super::admin::Admin;
 use super::link::Link;
 use super::log_observer::{Logged, LoggedEntry};
 use super::network::PartitionScope;
+use super::picture::Picture;
 use super::process::{Process, scheduled};
+use super::recording::{Place, RunEvent};
 use super::server::{Role, Server};
 use super::sim_client::SimClient;
 use super::state::{Settings, State, millis};
@@ -26,6 +29,7 @@ use crate::curator::Curator;
 pub struct Ensemble {
     world: Arc<World>,
     connect_string: String,
+    picture_on_panic: Option<PathBuf>,
 }
 
 /// The options of an [`Ensemble`].
@@ -122,7 +126,8 @@ impl EnsembleBuilder {
         );
         let world = World::start(self.settings);
         let link = Link::new(&world, None);
-        Ensemble { world, connect_string: link.connect_string().to_owned() }
+        let connect_string = link.connect_string().to_owned();
+        Ensemble { world, connect_string, picture_on_panic: None }
     }
 }
 
@@ -227,6 +232,9 @@ impl Ensemble {
     /// Expires a session by its id. See [`expire`](Self::expire).
     pub fn expire_session(&self, session: i64) {
         self.world.change(|state| {
+            let name = "an operator ends the session".to_owned();
+            let recorded = state.recorded_fault(Place::Session(session), name);
+            state.recorded_end(recorded);
             if let Some(leader) = state.leader() {
                 state.expire(leader, session);
             }
@@ -238,12 +246,16 @@ impl Ensemble {
         let session = curator.session_id().unwrap_or_default();
         let is_present = |client: &SimClient| client.shown_session() == session;
         let client = self.world.change(|state| state.clients.iter().rposition(is_present));
-        self.partitioned(client.map(PartitionScope::Client).into_iter().collect())
+        let scopes = client.map(PartitionScope::Client).into_iter().collect();
+        self.partitioned(scopes, Place::Session(session), "cut off from the servers".to_owned())
     }
 
-    fn partitioned(&self, scopes: Vec<PartitionScope>) -> Partition {
-        self.world.change(|state| state.network.partition(&scopes));
-        Partition { world: self.world.clone(), scopes }
+    fn partitioned(&self, scopes: Vec<PartitionScope>, place: Place, name: String) -> Partition {
+        let recorded = self.world.change(|state| {
+            state.network.partition(&scopes);
+            state.recorded_fault(place, name)
+        });
+        Partition { world: self.world.clone(), scopes, recorded }
     }
 
     /// Deletes a node, as an operator does.
@@ -334,7 +346,8 @@ impl Ensemble {
     /// Blocks messages from one server to another until the partition is dropped. Messages in the other direction still
     /// pass.
     pub fn part(&self, from: usize, to: usize) -> Partition {
-        self.partitioned(vec![PartitionScope::Servers(from, to)])
+        let name = format!("no message to server {to}");
+        self.partitioned(vec![PartitionScope::Servers(from, to)], Place::Servers(vec![from]), name)
     }
 
     /// Separates a server from the other servers until the partition is dropped.
@@ -343,12 +356,14 @@ impl Ensemble {
         let scopes = others.flat_map(|other| {
             [PartitionScope::Servers(server, other), PartitionScope::Servers(other, server)]
         });
-        self.partitioned(scopes.collect())
+        let name = "cut off from the other servers".to_owned();
+        self.partitioned(scopes.collect(), Place::Servers(vec![server]), name)
     }
 
     /// Delays messages from other servers to this one by `delay`.
     pub fn lag(&self, server: usize, delay: Duration) {
         self.world.change(|state| {
+            state.recording.lag(state.events.now(), server, millis(delay));
             for other in 0..state.servers.len() {
                 state.network.set_delay(other, server, millis(delay));
             }
@@ -385,9 +400,36 @@ impl Ensemble {
         scheduled(future)
     }
 
-    /// Keeps the trace in words from now on.
+    /// Keeps the trace in words from now on, and the events for a [`picture`](Self::picture).
     pub fn record(&self) {
-        self.world.change(|state| state.trace.record());
+        self.world.change(State::record);
+    }
+
+    /// A picture of the run since [`record`](Self::record), to be written to a file.
+    ///
+    /// ```no_run
+    /// # fn example(ensemble: &zookeeper_recipes::simulation::Ensemble) -> std::io::Result<()> {
+    /// std::fs::write("run.svg", ensemble.picture().to_string())
+    /// # }
+    /// ```
+    pub fn picture(&self) -> Picture {
+        self.world.change(|state| {
+            let events = state.recording.events().to_vec();
+            let processes = state.recording.processes().to_vec();
+            Picture::new(events, processes, state.servers.len(), state.events.now())
+        })
+    }
+
+    /// [Records](Self::record) from now on, and writes the [`picture`](Self::picture) to a file if the ensemble is dropped by a
+    /// panic, as it is when the assertion of a test fails.
+    pub fn picture_on_panic(&mut self, file: impl Into<PathBuf>) {
+        self.record();
+        self.picture_on_panic = Some(file.into());
+    }
+
+    /// Marks this moment in the [`picture`](Self::picture), which then shows what led to it.
+    pub fn mark(&self, text: impl Into<String>) {
+        self.world.change(|state| state.recorded(RunEvent::Mark { text: text.into() }));
     }
 
     /// Adds a line to the trace.
@@ -444,6 +486,17 @@ impl Ensemble {
 
 impl Drop for Ensemble {
     fn drop(&mut self) {
+        if let Some(file) = self.picture_on_panic.take()
+            && std::thread::panicking()
+        {
+            self.mark("the test panics");
+            match std::fs::write(&file, self.picture().to_string()) {
+                Ok(()) => eprintln!("a picture of the run is in {}", file.display()),
+                Err(error) => {
+                    eprintln!("cannot write the picture of the run to {}: {error}", file.display());
+                }
+            }
+        }
         self.world.stop();
     }
 }
@@ -454,6 +507,8 @@ impl Drop for Ensemble {
 pub struct Partition {
     world: Arc<World>,
     scopes: Vec<PartitionScope>,
+    /// The number of the fault in the recording.
+    recorded: u64,
 }
 
 impl Partition {
@@ -464,6 +519,7 @@ impl Partition {
 impl Drop for Partition {
     fn drop(&mut self) {
         self.world.change(|state| {
+            state.recorded_end(self.recorded);
             state.network.heal(&self.scopes);
             state.deliver_waiting();
         });

@@ -1,6 +1,7 @@
 //! The links between clients and servers: their faults and counts. Pure.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -84,6 +85,28 @@ pub(super) enum FaultKind {
     CutBefore(Message),
     /// The connection ends behind the message.
     CutAfter(Message, Cut),
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delay(_, time) => write!(f, "messages take {time} ms more"),
+            Self::Stall(Direction::ToServer) => f.write_str("no message reaches the servers"),
+            Self::Stall(Direction::ToClient) => f.write_str("no message reaches the client"),
+            Self::Stall(Direction::Both) => f.write_str("no message arrives"),
+            Self::Refuse => f.write_str("no new connection"),
+            Self::Hold(message) => write!(f, "held back: {message}"),
+            Self::CutBefore(message) => write!(f, "lost: {message}"),
+            Self::CutAfter(message, _) => write!(f, "cut after {message}"),
+        }
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.is_to_server { "request" } else { "reply" };
+        write!(f, "{what} {} ({:?})", self.nth, self.operation)
+    }
 }
 
 /// A fault that is installed on a link.

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::admin::Admin;
 use super::fault::{Cut, Direction, FaultKind, Message};
 use super::op::Operation;
+use super::recording::Place;
 use super::state::millis;
 use super::world::World;
 
@@ -50,10 +51,11 @@ impl Link {
 
     fn install(&self, kind: FaultKind) -> Fault {
         let strikes = Arc::new(watch::Sender::new(0));
-        let id = self
-            .world
-            .change(|state| state.network.link_mut(self.number).install(kind, strikes.clone()));
-        Fault { world: self.world.clone(), link: self.number, id, strikes }
+        let (id, recorded) = self.world.change(|state| {
+            let recorded = state.recorded_fault(Place::Link(self.number), kind.to_string());
+            (state.network.link_mut(self.number).install(kind, strikes.clone()), recorded)
+        });
+        Fault { world: self.world.clone(), link: self.number, id, recorded, strikes }
     }
 
     /// Delays messages in that direction by `latency`, and keeps their order. Delays add up.
@@ -75,6 +77,8 @@ impl Link {
     #[allow(clippy::must_use_candidate)] // the caller wants the cut
     pub fn cut(&self, cut: Cut) -> usize {
         self.world.change(|state| {
+            let recorded = state.recorded_fault(Place::Link(self.number), "cut".to_owned());
+            state.recorded_end(recorded);
             let connections = state.network.connections_over(self.number);
             for connection in &connections {
                 state.cut_connection(*connection, cut);
@@ -142,6 +146,8 @@ pub struct Fault {
     world: Arc<World>,
     link: usize,
     id: u64,
+    /// The number of the fault in the recording.
+    recorded: u64,
     strikes: Arc<watch::Sender<usize>>,
 }
 
@@ -170,6 +176,7 @@ impl Fault {
 impl Drop for Fault {
     fn drop(&mut self) {
         self.world.change(|state| {
+            state.recorded_end(self.recorded);
             state.network.link_mut(self.link).heal(self.id);
             state.deliver_waiting();
         });

@@ -46,11 +46,14 @@
 //! ```
 
 mod admin;
+mod chart;
+mod chart_reader;
 mod client;
 mod client_steps;
 mod client_watches;
 mod connections;
 mod delivery;
+mod drawing;
 mod election;
 mod ensemble;
 mod event_queue;
@@ -59,9 +62,11 @@ mod link;
 mod log_observer;
 mod network;
 mod op;
+mod picture;
 mod process;
 mod process_state;
 mod quorum;
+mod recording;
 mod replica;
 mod scheduler;
 mod server;
@@ -84,7 +89,9 @@ pub use self::link::{Fault, Link};
 pub use self::log_observer::{Logged, LoggedEntry};
 pub use self::op::Operation;
 pub(crate) use self::op::{Answer, Happened, Op, Refused};
+pub use self::picture::Picture;
 pub use self::process::Process;
 pub(crate) use self::process::scheduled;
+pub(crate) use self::recording::{RecordedHold, ReportedHold, ReportedTerm, ReportedWait};
 pub use self::version::Version;
 pub(crate) use self::world::{guid, now, seed};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::process_state::{ProcessScope, ProcessState};
+use super::recording::RunEvent;
 use super::scheduler::TaskWaker;
 use super::world::World;
 
@@ -22,7 +23,21 @@ pub struct Process {
 
 impl Process {
     pub(super) fn new(world: &Arc<World>, fast: i32) -> Self {
-        Self { world: world.clone(), state: Arc::new(ProcessState::new(fast)) }
+        let number = world.change(|state| state.recording.add_process());
+        Self { world: world.clone(), state: Arc::new(ProcessState::new(number, fast)) }
+    }
+
+    /// Names the process in a [picture](super::Picture). Processes with the same name share a lane, as one that is killed and its
+    /// replacement do.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        let name = name.into();
+        self.world.change(|state| state.recording.rename(self.state.number(), name));
+        self
+    }
+
+    fn recorded(&self, event: RunEvent) {
+        self.world.change(|state| state.recorded(event));
     }
 
     /// Starts a task of this process.
@@ -42,11 +57,13 @@ impl Process {
     /// Pauses the process, as if it had been stopped or swapped out: its tasks are not polled, and its clients neither
     /// read nor send. The clock goes on.
     pub fn pause(&self) {
+        self.recorded(RunEvent::Paused { process: self.state.number() });
         self.state.pause();
     }
 
     /// Resumes a paused process.
     pub fn resume(&self) {
+        self.recorded(RunEvent::Resumed { process: self.state.number() });
         self.state.resume();
         self.world.change(|state| state.process_resumed(&self.state));
     }
@@ -54,6 +71,7 @@ impl Process {
     /// Kills the process, as `kill -9` does. Messages that it sends from now on are lost, its tasks are dropped without
     /// effect, and its connections end. Its sessions stay until they expire.
     pub fn kill(&self) {
+        self.recorded(RunEvent::Killed { process: self.state.number() });
         self.state.kill();
         self.world.change(|state| state.process_died(&self.state));
         self.state.wake_all();

@@ -15,6 +15,8 @@ thread_local! {
 
 #[derive(Debug, Default)]
 pub(super) struct ProcessState {
+    /// Names the process in a recording. Zero for code that belongs to no process.
+    number: usize,
     /// Millionths by which the clock is fast; negative if it is slow.
     fast: i32,
     is_dead: AtomicBool,
@@ -25,8 +27,12 @@ pub(super) struct ProcessState {
 }
 
 impl ProcessState {
-    pub(super) fn new(fast: i32) -> Self {
-        Self { fast, ..Self::default() }
+    pub(super) fn new(number: usize, fast: i32) -> Self {
+        Self { number, fast, ..Self::default() }
+    }
+
+    pub(super) fn number(&self) -> usize {
+        self.number
     }
 
     /// The process whose code runs.

@@ -40,7 +40,7 @@ impl State {
                 message(state);
             }
         };
-        self.dispatch(Route::BetweenServers(from, to), 0, None, Box::new(arrives));
+        self.dispatch(Route::BetweenServers(from, to), None, 0, None, Box::new(arrives));
     }
 
     /// Sends a message to the leader of a server. The message gets the leader's number.

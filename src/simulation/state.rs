@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::event_queue::EventQueue;
 use super::log_observer::LogObserver;
 use super::network::Network;
+use super::recording::{Place, Recording, RunEvent};
 use super::server::Server;
 use super::sim_client::SimClient;
 use super::trace::Trace;
@@ -47,6 +48,7 @@ pub(super) struct State {
     pub(super) servers: Vec<Server>,
     pub(super) clients: Vec<SimClient>,
     pub(super) trace: Trace,
+    pub(super) recording: Recording,
     pub(super) log_observer: LogObserver,
     last_session: i64,
     effects: Vec<Effect>,
@@ -65,6 +67,7 @@ impl State {
             servers: (0..settings.servers).map(|_| Server::new(&settings)).collect(),
             clients: Vec::new(),
             trace: Trace::default(),
+            recording: Recording::default(),
             log_observer: LogObserver::default(),
             last_session: 0x1000,
             effects: Vec::new(),
@@ -88,6 +91,35 @@ impl State {
 
     pub(super) fn note(&mut self, line: fmt::Arguments<'_>) {
         self.trace.note(self.events.now(), line);
+    }
+
+    /// Adds an event to the recording, if there is one.
+    pub(super) fn recorded(&mut self, event: RunEvent) {
+        self.recording.add(self.events.now(), event);
+    }
+
+    /// Starts the recording, with the roles that the servers have at present.
+    pub(super) fn record(&mut self) {
+        self.trace.record();
+        self.recording.start();
+        for server in 0..self.servers.len() {
+            self.recorded_role(server);
+        }
+    }
+
+    pub(super) fn recorded_role(&mut self, server: usize) {
+        let role = self.servers[server].role();
+        let epoch = self.servers[server].epoch();
+        self.recorded(RunEvent::ServerRole { server, role, epoch });
+    }
+
+    /// A fault begins. Returns its number in the recording.
+    pub(super) fn recorded_fault(&mut self, place: Place, name: String) -> u64 {
+        self.recording.begin_fault(self.events.now(), place, name)
+    }
+
+    pub(super) fn recorded_end(&mut self, fault: u64) {
+        self.recorded(RunEvent::FaultEnded { fault });
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod api;
 mod metrics;
+mod pictures;
 mod prelude;
 mod real;
 mod recipes;

@@ -120,6 +120,9 @@ impl State {
 
     pub(crate) fn fails(&mut self, failure: String) {
         self.note(format_args!("FAILURE {failure}"));
+        if let Some(ensemble) = self.trace.upgrade() {
+            ensemble.mark(failure.clone());
+        }
         self.failures.push(failure);
     }
 }

@@ -7,6 +7,7 @@ mod failed;
 mod jobs;
 mod judge;
 mod observed;
+mod pictures;
 mod plan;
 mod recipes;
 mod simulated_task;
@@ -15,7 +16,9 @@ mod trouble;
 mod work;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,6 +47,8 @@ struct Outcome {
     time: Duration,
     hash: u64,
     trace: Vec<String>,
+    /// An SVG file, of a run that was recorded.
+    picture: String,
 }
 
 impl Outcome {
@@ -85,9 +90,9 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
     let logged = judge.clone();
     ensemble.observe_entries(move |entry| logged.logged(entry));
     let (plan, stop) = (Arc::new(plan), Arc::new(AtomicBool::new(false)));
-    let run = Run { ensemble: ensemble.clone(), judge: judge.clone(), plan, stop };
+    let run = Run { ensemble: ensemble.clone(), judge: judge.clone(), plan: plan.clone(), stop };
     let began = tokio::time::Instant::now();
-    let operator = ensemble.process();
+    let operator = ensemble.process().named("operator");
     let operated = operator.spawn(operate(run));
     if operated.await.is_err() {
         judge.fail(|counts| &mut counts.hung, "panic: the operator's".to_owned());
@@ -97,6 +102,10 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
     panics.retain(|panic| panic != BODY_PANIC);
     failures.extend(panics.iter().map(|panic| format!("panic: {panic}")));
     failures.extend((spins > 0).then(|| "spin: a task did not come to rest".to_owned()));
+    let picture = match record {
+        true => picture_of(&plan, &ensemble, !failures.is_empty()),
+        false => String::new(),
+    };
     Outcome {
         counts,
         failures,
@@ -105,6 +114,25 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
         time: began.elapsed(),
         hash: ensemble.hash(),
         trace: ensemble.trace(),
+        picture,
+    }
+}
+
+/// The seconds before the first failure, or the first minute of a run without one.
+fn picture_of(plan: &Plan, ensemble: &Ensemble, failed: bool) -> String {
+    let picture = ensemble.picture().title(format!("seed {}", plan.seed));
+    match failed {
+        true => picture.to_string(),
+        false => picture.between(Duration::ZERO..Duration::from_secs(60)).to_string(),
+    }
+}
+
+/// Writes a picture, and says so.
+fn write_picture(file: &Path, outcome: &Outcome) {
+    let folder = file.parent().unwrap_or(file);
+    match fs::create_dir_all(folder).and_then(|()| fs::write(file, &outcome.picture)) {
+        Ok(()) => println!("a picture of it is in {}", file.display()),
+        Err(error) => println!("cannot write the picture to {}: {error}", file.display()),
     }
 }
 
@@ -199,10 +227,11 @@ fn shrunk(plan: &Plan, kind: &str) -> Plan {
     smallest
 }
 
-fn report(plan: &Plan, outcome: &Outcome, shrink: bool) {
+fn report(plan: &Plan, outcome: &Outcome, shrink: bool, picture: &Path) {
     let (first, more) = outcome.failures.split_at(outcome.failures.len().min(3));
     println!("seed {} fails: {}; and {} more", plan.seed, first.join("; "), more.len());
     if !shrink {
+        write_picture(picture, &run(plan, true));
         return;
     }
     let smallest = shrunk(plan, outcome.kind());
@@ -221,14 +250,26 @@ fn report(plan: &Plan, outcome: &Outcome, shrink: bool) {
         .iter()
         .for_each(|line| println!("{line}"));
     again.failures.iter().take(3).for_each(|failure| println!("seed {}: {failure}", plan.seed));
+    write_picture(picture, &again);
 }
 
 /// The options, as `NAME=VALUE`.
 struct Options(BTreeMap<String, String>);
 
 impl Options {
-    const NAMES: [&str; 9] =
-        ["SECONDS", "FIRST", "SEED", "SEEDS", "SAME", "THREADS", "UNORDERED", "SHRINK", "HASHES"];
+    const NAMES: [&str; 11] = [
+        "SECONDS",
+        "FIRST",
+        "SEED",
+        "SEEDS",
+        "SAME",
+        "THREADS",
+        "UNORDERED",
+        "SHRINK",
+        "HASHES",
+        "PICTURE",
+        "PICTURES",
+    ];
 
     fn read() -> Result<Self, String> {
         let mut options = BTreeMap::new();
@@ -240,6 +281,11 @@ impl Options {
             options.insert(name.to_owned(), value.to_owned());
         }
         Ok(Self(options))
+    }
+
+    /// The file for the picture of one run, or of the run that fails.
+    fn picture(&self) -> Option<&Path> {
+        self.0.get("PICTURE").map(Path::new)
     }
 
     fn number(&self, name: &str, default: u64) -> Result<u64, String> {
@@ -280,7 +326,13 @@ fn simulate() -> Result<bool, String> {
         outcome.trace.iter().for_each(|line| println!("{line}"));
         println!("seed {}: {:?}", plan.seed, outcome.counts);
         outcome.failures.iter().for_each(|failure| println!("seed {}: {failure}", plan.seed));
+        if let Some(file) = options.picture() {
+            write_picture(file, &outcome);
+        }
         return Ok(!outcome.failed());
+    }
+    if let Some(folder) = options.0.get("PICTURES") {
+        return pictures::draw(Path::new(folder)).map(|()| true);
     }
     if options.0.contains_key("HASHES") {
         let first = options.number("FIRST", 1)?;
@@ -326,7 +378,9 @@ fn simulate() -> Result<bool, String> {
                             plan.seed,
                             number + 1
                         );
-                        report(&plan, &outcome, shrink);
+                        let file = format!("target/simulation/seed-{}.svg", plan.seed);
+                        let file = options.picture().unwrap_or(Path::new(&file));
+                        report(&plan, &outcome, shrink, file);
                     }
                 }
             });

@@ -26,6 +26,7 @@ impl Run {
     pub(crate) fn start(&self, number: usize, servers: &str) -> Running {
         let member = self.plan.processes[number].clone();
         let process = self.ensemble.process_with_clock(member.clock);
+        let process = process.named(format!("process {number}"));
         let curator = Arc::<OnceLock<Curator>>::default();
         let life = live(
             self.clone(),

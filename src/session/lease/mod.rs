@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::anchor::{Anchors, LEASE_AFTER_PROBE};
 pub use self::policy::LossPolicy;
+use super::observed::Holds;
 use crate::clock::BootInstant;
 use crate::error::Loss;
-use crate::metrics::Holds;
 use crate::sync::{Mutex, OnceLock};
 
 /// The kind of a hold. Holds of one kind share a term.
@@ -41,7 +41,7 @@ pub(crate) struct LeaseTerm {
     kind: TermKind,
     loss: OnceLock<Loss>,
     ended: CancellationToken,
-    /// The holds of the term, for the metrics.
+    /// The holds of the term, for those that observe the library.
     pub(crate) holds: Holds,
 }
 
@@ -246,9 +246,10 @@ impl State {
             Some(end) if now >= end => {
                 self.end = None;
                 let ends = |kind: TermKind| kind.policy != LossPolicy::SessionExpired;
-                self.end_terms(Loss::LeaseEnded, ends)
+                let ended = self.end_terms(Loss::LeaseEnded, ends);
+                EndedTerms { since: Some(end), ..ended }
             }
-            _ => EndedTerms(Vec::new()),
+            _ => EndedTerms { terms: Vec::new(), since: None },
         }
     }
 
@@ -259,7 +260,7 @@ impl State {
             // The list had the term until now, so no cause is set yet.
             let _ = term.loss.set(loss);
         }
-        EndedTerms(ended)
+        EndedTerms { terms: ended, since: None }
     }
 }
 
@@ -267,22 +268,26 @@ impl State {
 /// does it when no lock is held.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct EndedTerms(Vec<Arc<LeaseTerm>>);
+pub(crate) struct EndedTerms {
+    terms: Vec<Arc<LeaseTerm>>,
+    /// When the lease ended, if that ended the terms.
+    since: Option<BootInstant>,
+}
 
 impl EndedTerms {
     /// Returns true if a hold or a view of one is left in one of the terms.
     pub(crate) fn had_holds(&self) -> bool {
-        self.0.iter().any(|term| Arc::strong_count(term) > 1)
+        self.terms.iter().any(|term| Arc::strong_count(term) > 1)
     }
 
     /// Notifies the holders, and then the metrics, which may take their time. Call it outside any lock.
     pub(crate) fn wake(self) {
-        for term in &self.0 {
+        for term in &self.terms {
             term.ended.cancel();
         }
-        for term in self.0 {
+        for term in self.terms {
             if let Some(loss) = term.loss() {
-                term.holds.ended(loss);
+                term.holds.ended(loss, self.since);
             }
         }
     }
