@@ -33,7 +33,7 @@ pub(crate) fn check_frame(
         "a request may take 1 MiB in all, and the server cuts the connection at a larger one";
     if path.as_str().len() > bytes {
         let start: String = path.as_str().chars().take(40).collect();
-        let value = format_args!("of {} bytes, {start}…", path.as_str().len());
+        let value = format!("of {} bytes, {start}…", path.as_str().len());
         return Err(Error::invalid("path", value, reason));
     }
     Err(Error::invalid(option, format_args!("of {bytes} bytes for {path}"), reason))
@@ -42,7 +42,7 @@ pub(crate) fn check_frame(
 /// Fails if contenders' nodes at `path` cannot have this identity and these ACLs.
 pub(crate) fn check_contender(path: &LockPath, identity: &[u8], acls: &[Acl]) -> Result<(), Error> {
     if acls.is_empty() {
-        let value = format_args!("[] for {path}");
+        let value = format!("[] for {path}");
         return Err(Error::invalid("acls", value, "a node needs at least one"));
     }
     check_frame("identity", path, identity.len(), acls)

@@ -76,7 +76,7 @@ impl Limit {
         if (1..=limit).contains(&asked) {
             return Ok(());
         }
-        let value = format_args!("{asked} for {path}");
+        let value = format!("{asked} for {path}");
         let reason = format!("there are {limit} leases, and at least one must be asked for");
         Err(Error::invalid("count", value, &reason).at(path))
     }

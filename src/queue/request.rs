@@ -77,7 +77,7 @@ impl Request {
     /// The error for a create of this size that is cut off again and again.
     pub(super) fn too_large(&self, size: usize) -> Error {
         let path = &self.path;
-        let value = format_args!("of {} bytes for {path}", self.waiter.node.data.len());
+        let value = format!("of {} bytes for {path}", self.waiter.node.data.len());
         let reason = format!(
             "each create, of {size} bytes in all, broke the connection, and smaller requests were answered: \
              the servers' jute.maxbuffer may be smaller"

@@ -58,7 +58,7 @@ impl Revoker {
     pub async fn attempt_revoke(&self, node: &str) -> Result<bool, Error> {
         let path = LockPath::parse("contender's node", node)?;
         if last_number(path.as_str()).is_none() {
-            let value = format_args!("{node:?}");
+            let value = format!("{node:?}");
             return Err(Error::invalid("contender's node", value, "no sequence number ends it"));
         }
         let path = &path;

@@ -64,7 +64,7 @@ impl Curator {
                 Ok(InterProcessSemaphoreV2 { permits: Permits::new(recipe, Limit::fixed(limit)) })
             }
             _ => {
-                let value = format_args!("{limit} for {path}");
+                let value = format!("{limit} for {path}");
                 let reason = "it must be at least 1 and at most 2147483647";
                 Err(Error::invalid("limit", value, reason).at(path))
             }

@@ -183,7 +183,7 @@ impl Contender {
 
     fn invalid_retention(&self) -> Error {
         let path = &self.recipe.path;
-        let value = format_args!("{:?} for {path}", self.request.waiter.retention);
+        let value = format!("{:?} for {path}", self.request.waiter.retention);
         let reason = "it is at most a day, and a node per hold cannot be retained";
         Error::invalid("retention", value, reason).at(path)
     }

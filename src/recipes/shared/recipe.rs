@@ -88,7 +88,7 @@ impl Recipe {
         if std::str::from_utf8(identity).is_ok() {
             return Ok(());
         }
-        let value = format_args!("of {} bytes for {}", identity.len(), self.path);
+        let value = format!("of {} bytes for {}", identity.len(), self.path);
         let reason = "kazoo decodes it, so with this filter it must be UTF-8";
         Err(Error::invalid("identity", value, reason).at(&self.path))
     }
