@@ -16,7 +16,7 @@ run() {
   printf '   %d s\n' $((SECONDS - started))
 }
 
-run scripts/cargo-tool.sh cargo-hack hack check --quiet --feature-powerset --exclude-features default --lib --bins "${packages[@]}"
+run scripts/cargo-tool.sh cargo-hack hack check --quiet --feature-powerset --exclude-features default "${packages[@]}"
 
 last=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null || true)
 if [ -n "$last" ]; then
