@@ -27,23 +27,10 @@ public class BesideTheLocks {
         try (BufferedReader input = new BufferedReader(new InputStreamReader(System.in))) {
             for (String line = input.readLine(); line != null; line = input.readLine()) {
                 String[] words = line.split(" ");
-                new Thread(() -> answer(words)).start();
+                new Thread(() -> Answers.answer(words, BesideTheLocks::obey)).start();
             }
         }
         Runtime.getRuntime().halt(0);
-    }
-
-    private static void answer(String[] words) {
-        String answer;
-        try {
-            answer = "ok " + obey(words);
-        } catch (Throwable failure) {
-            answer = "error " + String.valueOf(failure).replace('\n', ' ');
-        }
-        synchronized (System.out) {
-            System.out.println("> " + words[0] + " " + answer);
-            System.out.flush();
-        }
     }
 
     private static String obey(String[] words) throws Exception {

@@ -33,7 +33,7 @@ public class CuratorPeer {
         try (BufferedReader input = new BufferedReader(new InputStreamReader(System.in))) {
             for (String line = input.readLine(); line != null; line = input.readLine()) {
                 String[] words = line.split(" ");
-                threadFor(words).execute(() -> answer(words));
+                threadFor(words).execute(() -> Answers.answer(words, CuratorPeer::obey));
             }
         }
         Runtime.getRuntime().halt(0);
@@ -48,19 +48,6 @@ public class CuratorPeer {
                 return owners.computeIfAbsent(words[2], unused -> Executors.newSingleThreadExecutor());
             default:
                 return others;
-        }
-    }
-
-    private static void answer(String[] words) {
-        String answer;
-        try {
-            answer = "ok " + obey(words);
-        } catch (Throwable failure) {
-            answer = "error " + String.valueOf(failure).replace('\n', ' ');
-        }
-        synchronized (System.out) {
-            System.out.println("> " + words[0] + " " + answer);
-            System.out.flush();
         }
     }
 

@@ -91,7 +91,7 @@ async fn curators(testbed: &Testbed) -> Option<Arc<Peer>> {
         does_not_apply("Curator 2.7.1 has no `PersistentNode`");
         return None;
     }
-    let program = java("BesideTheLocks", &[source("BesideTheLocks.java")])?;
+    let program = java("BesideTheLocks", &["Answers.java", "BesideTheLocks.java"].map(source))?;
     let peer = start("Curator's other recipes", &program);
     peer.ask(format!("connect {}", testbed.server.connect_string())).await;
     Some(peer)

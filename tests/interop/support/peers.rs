@@ -17,7 +17,7 @@ pub(crate) const OURS: &str = "ours";
 
 /// Cut down, as several start while others measure nothing: what they do takes no heap.
 const JAVA: [&str; 4] = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"];
-const SOURCES: [&str; 2] = ["CuratorPeer.java", "CuratorLock.java"];
+const SOURCES: [&str; 3] = ["CuratorPeer.java", "CuratorLock.java", "Answers.java"];
 
 /// The one that all tests share, with a session for each of them. Nothing where it is missing, which it says.
 pub(crate) fn shared(name: &'static str) -> Option<Arc<Peer>> {
