@@ -212,12 +212,7 @@ async fn check(queue: &QueueDriver, request: &Request) -> Result<(), EntryAborte
         let is_busy = path_nodes.is_busy(listing, request.is_shared());
         Ok(no_wait && is_busy && !path_nodes.may_be_kept(listing))
     };
-    let listing = tokio::select! {
-        biased;
-        () = nodes.session.ended().cancelled() => return Err(EntryAborted::Retry(None)),
-        listing = list_for_try(&nodes, request, is_kept_out) => listing?,
-    };
-    let Some(listing) = listing else { return Ok(()) };
+    let Some(listing) = list_for_try(&nodes, request, is_kept_out).await? else { return Ok(()) };
     let creates = Creates::of(listing.cversion, listing.num_children);
     check_sequence(request, creates.number().into())
 }

@@ -2,8 +2,8 @@
 //! and those that a task searches for, because their create was dropped before its answer. A create whose answer an entry still
 //! awaits needs no count: it was sent before the listing of a later try, so the entry has its answer first, and deletes the node.
 //!
-//! They keep out other processes until they are deleted. A try of this process does not count them: it would be busy by a call
-//! that its own task has dropped.
+//! Such nodes keep out other processes until they are deleted. A try of this process does not count them: it would be busy by a
+//! call that its own task has dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,9 +54,21 @@ impl PathNodes {
     }
 }
 
-/// Lists the path for a try. Fails if a listing without leaving nodes shows that the caller is kept out. `None` if the path does
-/// not exist.
+/// Lists the path for a try. Fails if a listing without leaving nodes shows that the caller is kept out, or if the session ends.
+/// `None` if the path does not exist.
 pub(super) async fn list_for_try(
+    nodes: &SessionNodes,
+    request: &Request,
+    is_kept_out: impl Fn(&PathNodes, &Listing) -> Result<bool, EntryAborted>,
+) -> Result<Option<Listing>, EntryAborted> {
+    tokio::select! {
+        biased;
+        () = nodes.session.ended().cancelled() => Err(EntryAborted::Retry(None)),
+        listing = list_without_leaving(nodes, request, is_kept_out) => listing,
+    }
+}
+
+async fn list_without_leaving(
     nodes: &SessionNodes,
     request: &Request,
     is_kept_out: impl Fn(&PathNodes, &Listing) -> Result<bool, EntryAborted>,

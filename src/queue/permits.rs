@@ -247,11 +247,8 @@ impl PermitTask {
         let nodes = nodes.map_err(|none| self.request.no_session(none))?;
         let is_full =
             |_: &PathNodes, listing: &Listing| Ok(listing.children.len() + self.count > limit);
-        tokio::select! {
-            biased;
-            () = nodes.session.ended().cancelled() => Err(EntryAborted::Retry(None)),
-            listing = list_for_try(&nodes, &self.request, is_full) => listing.map(|_| ()),
-        }
+        list_for_try(&nodes, &self.request, is_full).await?;
+        Ok(())
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Turn {
     pub(super) outcome: &'static str,
     pub(super) holds: Option<Span>,
     pub(super) token: i64,
-    /// How the hold ended; `None` if it lasts.
+    /// The end of the hold; `None` if it lasts.
     pub(super) end: Option<String>,
     pub(super) is_lost: bool,
     pub(super) process: usize,

@@ -94,7 +94,7 @@ pub(crate) fn retainable(guid: Uuid) -> Uuid {
 
 /// Returns true if the node may be kept without a hold.
 pub(crate) fn is_retainable(name: &str) -> bool {
-    // With hyphens behind Curator's prefix, or without them, as kazoo writes it.
+    // The GUID has hyphens behind Curator's prefix, and none where kazoo writes it.
     let guid = match name.strip_prefix("_c_") {
         Some(rest) => rest.get(..36),
         None => name.get(..32),

@@ -127,7 +127,7 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    /// From 100 ms to 10 s, whatever the retry policy of the requests: a candidate never gives up.
+    /// The pauses grow from 100 ms to 10 s, whatever the retry policy of the requests: a candidate never gives up.
     pub(super) fn after_failures() -> Self {
         Self::new(RetryPolicy::endless())
     }

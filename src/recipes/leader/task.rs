@@ -39,7 +39,7 @@ struct Term<T> {
     ending: Ending,
 }
 
-/// How a term ended, for the pause before the next one.
+/// The end of a term, which decides the pause before the next one.
 enum Ending {
     /// The term was long, or its end was asked for, or it was lost: no pause may slow a fail-over.
     Plain,

@@ -491,7 +491,8 @@ mod tests {
         let lease = lease();
         lease.renew(at(0), at(1));
         let body = TermKind { policy: LEASE, outlasts_closing: true };
-        let (term, works) = (lease.term(LEASE, at(1)).unwrap(), lease.term(body, at(1)).unwrap());
+        let term = lease.term(LEASE, at(1)).unwrap();
+        let works = lease.term(body, at(1)).unwrap();
         assert!(!Arc::ptr_eq(&term, &works));
         lease.begin_closing();
         assert_eq!((term.loss(), works.loss()), (Some(Loss::Closed), None));
