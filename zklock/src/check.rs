@@ -158,9 +158,11 @@ async fn contend(
 async fn missing_above<'a>(client: &Client, node: &'a str) -> Result<Vec<&'a str>, Refusal> {
     let mut missing = Vec::new();
     for level in node.match_indices('/').skip(1).map(|(at, _)| &node[..at]) {
-        let stat = client.check_stat(level).await;
-        if stat.map_err(|error| cannot("read", level, error))?.is_none() {
-            missing.push(level);
+        match client.check_stat(level).await {
+            Ok(None) => missing.push(level),
+            // Servers from 3.9.5 on say so of a znode that exists and may not be read.
+            Ok(Some(_)) | Err(Error::NoAuth) => {}
+            Err(error) => return Err(cannot("read", level, error)),
         }
     }
     Ok(missing)

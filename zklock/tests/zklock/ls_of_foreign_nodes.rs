@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+use zookeeper_recipes::zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission};
 use zookeeper_recipes_dev::within;
 use zookeeper_testkit::Cut;
 
@@ -134,7 +134,11 @@ async fn a_holder_that_may_not_be_read_is_seen_and_broken() {
         .collect();
     assert_eq!(told[0], ["", "holds", "0x0"], "{ended}");
     assert_eq!(told[1][..2], ["host-b", "waits"], "{ended}");
-    assert_eq!(all[0]["token"], scene.stat(&hidden).await.unwrap().czxid);
+    // Servers from 3.9.5 on hide the token as well.
+    match scene.admin.check_stat(&hidden).await {
+        Err(Error::NoAuth) => assert!(all[0]["token"].is_null(), "{ended}"),
+        stat => assert_eq!(all[0]["token"], stat.unwrap().unwrap().czxid),
+    }
     let ended = scene.zklock(["revoke", &scene.path]).ended().await;
     ended.one_line(69, &["no permission", name_of(&hidden)]);
     let ended = scene.zklock(["break", &scene.path, "--yes"]).ended().await.with(0);
@@ -163,7 +167,7 @@ async fn one_refusal_does_not_end_it_for_the_others() {
     scene.create(&child, CreateMode::Persistent).await;
     let fourth = scene.contender(&name, b"alone", ANYTHING).await;
     let ended = scene.zklock(["break", &scene.path, "--all", "--yes"]).ended().await.with(69);
-    let parts = ["not stopped by this", "cannot delete", name_of(&third), "children"];
+    let parts = ["does not stop the holder", "cannot delete", name_of(&third), "children"];
     assert!(parts.iter().all(|part| ended.stderr.contains(part)), "{ended}");
     assert_eq!(ended.text().lines().count(), 3, "{ended}");
     assert!(ended.text().contains(name_of(&fourth)), "{ended}");
