@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::hold::HoldState;
+use super::leaving::Leaving;
 use super::node::{OwnedNode, Room, Znode};
 use super::path_nodes::{CreateWith, PathNodes, Position};
 use super::request::{EntryAborted, Request};
@@ -72,6 +73,8 @@ pub(super) struct Creating {
     /// The connection as it was before the create was sent.
     link: Option<LinkWatch>,
     answer: BoxFuture<'static, Answered>,
+    /// While nobody has the answer, the znode may exist without a task that wants it.
+    _leaving: Leaving,
     /// Taken by the znode.
     room: Option<Room>,
 }
@@ -104,6 +107,7 @@ pub(super) fn send(
     watch_children: Option<WatchPermit>,
 ) -> Creating {
     let path_nodes = nodes.at(&request.path, &request.family);
+    let leaving = path_nodes.count_leaving();
     let link = client.watch_link();
     let mut guid = random::guid();
     if !request.waiter.retention.is_zero() {
@@ -131,6 +135,7 @@ pub(super) fn send(
         prefix,
         link: Some(link),
         answer,
+        _leaving: leaving,
         room: Some(room),
     }
 }

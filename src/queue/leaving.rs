@@ -1,16 +1,15 @@
-//! The nodes that no task of this process wants any more, and that may still be listed: those whose delete is not confirmed yet,
-//! and those that a task searches for, because their create was dropped before its answer. A create whose answer an entry still
-//! awaits needs no count: it was sent before the listing of a later try, so the entry has its answer first, and deletes the node.
+//! The nodes that may be listed although no task of this process wants them: those whose create is not answered yet, because its
+//! callers may have left; those that a task searches for, because their create was dropped; and those whose delete is not confirmed.
 //!
 //! Such nodes keep out other processes until they are deleted. A try of this process does not count them: it would be busy by a
 //! call that its own task has dropped.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::timeout;
-use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::entry::list;
 use super::path_nodes::PathNodes;
@@ -23,34 +22,61 @@ use crate::error::Error;
 /// The longest time that a try waits for nodes that leave. A node that takes longer is as good as a contender.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Counts the nodes of one path that leave.
-#[derive(Debug)]
-pub(super) struct LeavingNodes(TaskTracker);
+/// Counts the nodes of one path that may leave.
+#[derive(Debug, Default)]
+pub(super) struct LeavingNodes(watch::Sender<Numbers>);
 
-/// Counts one node, for as long as it may be listed.
-#[derive(Debug)]
-pub(super) struct Leaving {
-    _counted: TaskTrackerToken,
-    /// Keeps the count in the registry of paths.
-    _path_nodes: Arc<PathNodes>,
+/// Each node has a number, in the order in which they were counted.
+#[derive(Debug, Default)]
+struct Numbers {
+    next: u64,
+    leaving: BTreeSet<u64>,
 }
 
-impl LeavingNodes {
-    pub(super) fn new() -> Self {
-        let tracker = TaskTracker::new();
-        tracker.close(); // so that `wait` ends when there is none
-        Self(tracker)
-    }
-
-    async fn until_deleted(&self) {
-        let _ = timeout(PATIENCE, self.0.wait()).await;
-    }
+/// Counts one node, for as long as it may be listed although nobody wants it.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    number: u64,
+    /// Keeps the count in the registry of paths.
+    path_nodes: Arc<PathNodes>,
 }
 
 impl PathNodes {
-    /// Counts a node that leaves.
     pub(super) fn count_leaving(self: &Arc<Self>) -> Leaving {
-        Leaving { _counted: self.leaving.0.token(), _path_nodes: self.clone() }
+        let mut number = 0;
+        self.leaving.0.send_modify(|numbers| {
+            number = numbers.next;
+            numbers.next += 1;
+            numbers.leaving.insert(number);
+        });
+        Leaving { number, path_nodes: self.clone() }
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.path_nodes.leaving.0.send_modify(|numbers| {
+            numbers.leaving.remove(&self.number);
+        });
+    }
+}
+
+impl LeavingNodes {
+    /// The number of the first node that leaves now, or else of the next one.
+    fn first(&self) -> u64 {
+        let numbers = self.0.borrow();
+        numbers.leaving.first().copied().unwrap_or(numbers.next)
+    }
+
+    fn next(&self) -> u64 {
+        self.0.borrow().next
+    }
+
+    /// Waits for the nodes before `limit`.
+    async fn until_gone(&self, limit: u64) {
+        let mut numbers = self.0.subscribe();
+        let are_gone = |numbers: &Numbers| numbers.leaving.first().is_none_or(|one| *one >= limit);
+        let _ = timeout(PATIENCE, numbers.wait_for(are_gone)).await;
     }
 }
 
@@ -77,16 +103,18 @@ async fn list_without_leaving(
     let callers = Callers::One(&nodes.connection, request);
     let mut is_repeated = false;
     loop {
-        let had_leaving = !path_nodes.leaving.0.is_empty();
+        let first = path_nodes.leaving.first();
         // A lagging server may still list a node whose deletion another server has already confirmed.
         let Some(listing) = list(nodes, request, callers, true).await? else { return Ok(None) };
         if !is_kept_out(&path_nodes, &listing)? {
             return Ok(Some(listing));
         }
-        if is_repeated || !had_leaving && path_nodes.leaving.0.is_empty() {
+        // A node may have been counted, and be gone, while the listing that shows it was under way.
+        let limit = path_nodes.leaving.next();
+        if is_repeated || limit == first {
             return Err(EntryAborted::Failed(Error::busy(&request.path)));
         }
-        path_nodes.leaving.until_deleted().await;
+        path_nodes.leaving.until_gone(limit).await;
         is_repeated = true;
     }
 }

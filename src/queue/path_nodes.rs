@@ -103,7 +103,7 @@ impl PathNodes {
             warned: AtomicBool::new(false),
             state: Mutex::new(state),
             listings: Listings::default(),
-            leaving: LeavingNodes::new(),
+            leaving: LeavingNodes::default(),
         }
     }
 

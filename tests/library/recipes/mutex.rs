@@ -116,12 +116,19 @@ async fn a_try_is_not_busy_by_the_node_of_a_dropped_acquire() {
     let (testbed, curator) = Testbed::with_curator().await;
     let mutex = testbed.mutex(&curator);
     mutex.acquire().await.unwrap().release().await.unwrap();
-    for age in (0..10).map(Duration::from_millis) {
-        let dropped = timeout(age, mutex.acquire()).await;
-        drop(dropped);
-        let tried = mutex.try_acquire().await;
-        let guard = tried.unwrap_or_else(|error| panic!("after {age:?}: {error}"));
-        guard.release().await.unwrap();
+    // An entry that finds no path creates it, and its own node once more, although its caller has left.
+    for is_path_there in [true, false] {
+        for (age, pause) in (0..10).flat_map(|age| (0..10).map(move |pause| (age, pause))) {
+            if !is_path_there {
+                testbed.wipe().await;
+            }
+            drop(timeout(Duration::from_millis(age), mutex.acquire()).await);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            let tried = mutex.try_acquire().await;
+            let what = format!("{pause} ms after {age} ms, the path is there: {is_path_there}");
+            let guard = tried.unwrap_or_else(|error| panic!("{what}: {error}"));
+            guard.release().await.unwrap();
+        }
     }
 }
 
