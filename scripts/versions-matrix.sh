@@ -81,12 +81,12 @@ judge() {
   passed=$(awk '/^test result:/ { passed += $4 } END { print passed + 0 }' "$log")
   skipped=$(grep -c '^SKIPPED: ' "$log" || true)
   reasons=$(sed -n 's/^SKIPPED: //p' "$log" | sort -u | joined)
-  figures=$(sed -n 's/^\(conformance\|soak\): //p' "$log" | tail -n 1)
+  figures=$(sed -n 's/^\(conformance\|soak\): //p' "$log" | tail -n 1 | sed 's/\(version\|servers\|recipe\)=[^ ]* //g')
   names=$(failed_tests "$log" | sed 's/^ *\(.*\)$/`\1`/' | joined)
   if [ "$status" != 0 ]; then
-    printf 'failed %s: %s, failed: %s\n' "$when" "${figures:-$passed passed}" "${names:-exit status $status}"
+    printf 'failed (%s): %s, failed: %s\n' "$when" "${figures:-$passed tests}" "${names:-exit status $status}"
   else
-    printf 'passed %s: %s\n' "$when" "${figures:-$((passed - skipped)) passed}${reasons:+, $skipped skipped ($reasons)}"
+    printf 'passed (%s): %s\n' "$when" "${figures:-$((passed - skipped)) tests}${reasons:+, $skipped skipped ($reasons)}"
   fi
 }
 
@@ -98,7 +98,7 @@ run_cell() {
   # In a shell of its own, which keeps the variables from the next cell.
   (choose "$version" || exit 99; run_suite "$suite" >"$log" 2>&1) || status=$?
   if [ "$status" = 99 ]; then
-    cells["$version $suite"]="skipped $when: its distribution could not be fetched"
+    cells["$version $suite"]="skipped ($when): its distribution could not be fetched"
   else
     cells["$version $suite"]=$(judge "$log" "$status")
   fi
@@ -182,7 +182,7 @@ PAGE
 
 commit=$(git rev-parse --short HEAD)
 [ -z "$(git status --porcelain -- . ":!$page")" ] || commit+=' with changes'
-when="on $(date +%F) at commit $commit"
+when="$(date +%F), $commit"
 mkdir -p "$logs"
 [ ! -e "$page" ] || read_page
 build

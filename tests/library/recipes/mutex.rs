@@ -132,7 +132,8 @@ async fn a_try_is_not_busy_by_the_node_of_a_dropped_acquire() {
     }
 }
 
-/// The node shows in its name that it may be kept, so the try enters, and the keeper gives way.
+/// The node shows in its name that it may be kept, so the try enters, and the keeper gives way. A keeper that takes longer than two
+/// trips, as on a busy machine, is taken for a holder, and gives way to the next try.
 #[tokio::test(start_paused = true)]
 async fn a_try_gets_a_lock_whose_node_another_process_only_keeps() {
     let (testbed, [keeper, other]) = Testbed::with_curators().await;
@@ -142,7 +143,11 @@ async fn a_try_gets_a_lock_whose_node_another_process_only_keeps() {
         kept.acquire().await.unwrap().release().await.unwrap();
         testbed.children_are(1).await;
         round_trip(&keeper).await;
-        let guard = within("the try", tried.try_acquire()).await;
+        let mut guard = within("the try", tried.try_acquire()).await;
+        if is_real() && guard.as_ref().is_err_and(Error::is_busy) {
+            testbed.children_are(0).await;
+            guard = tried.try_acquire().await;
+        }
         guard.expect("nobody holds").release().await.unwrap();
         testbed.children_are(0).await;
         let held = kept.acquire().await.unwrap();
