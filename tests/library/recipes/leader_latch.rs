@@ -248,7 +248,8 @@ async fn a_stray_child_does_not_keep_a_latch_from_leading_again() {
     let (link, curator) = testbed.linked(strict).await;
     let (latch, leads) = testbed.leading_latch(&curator).await;
     let waits = testbed.queued_latch(&curator).await;
-    // The listing that was sent with its create is answered.
+    // It is behind the leader by a listing of its own, which is answered.
+    eventually("its listing", async || link.requests(Operation::List) >= 2).await;
     round_trip(&curator).await;
     testbed.create(&format!("{}/lock-0000000007", testbed.path), CreateMode::Ephemeral).await;
     link.cut(Cut::Reset);
