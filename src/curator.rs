@@ -177,7 +177,7 @@ impl Curator {
     }
 
     /// Returns how long the holds of the present session last if no server answers from now on. Zero without a session, and
-    /// while nothing is held and nobody waits, because then the lease is not renewed. For health checks; code under a lock asks
+    /// until a server has answered in it. For health checks; code under a lock asks
     /// [`Hold::session_lease_left`](crate::Hold::session_lease_left).
     #[must_use]
     pub fn session_lease_left(&self) -> Duration {
