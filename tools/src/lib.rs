@@ -1,5 +1,7 @@
 //! What the tools have in common.
 
+pub mod chart;
+
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::Stdio;
