@@ -56,8 +56,10 @@ pictures: ## the pictures of docs/images, each of a run in virtual time
 mutants: ## build the mutants of scripts/mutants.txt, and run the tests that have to catch them; ONLY="core: .*" for some
 	@scripts/mutants.sh $(if $(ONLY),"$(ONLY)",all)
 
-bench: ## this crate beside Curator, kazoo and others, about twenty minutes on an idle machine; BENCH="--rounds 5 tasks16" for some
+bench: ## this crate beside Curator, kazoo and others, about twenty minutes on an idle machine; BENCH="--rounds 5 tasks16" for some, BENCH=charts for the chart of the last figures
+ifneq ($(BENCH),charts)
 	@scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing
+endif
 	@$(CARGO) bench -p tools --bench compare -- $(BENCH)
 
 comparison: ## ZooKeeper's lock beside those on Redis, etcd and MariaDB; COMPARISON="redis" for some

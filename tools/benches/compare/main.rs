@@ -7,7 +7,8 @@
 //!
 //! Arguments: `--rounds N` (7), `--seconds S` of each turn (2), `--smoke`, and names of works (all but those of growth;
 //! `waiters locks` for those). Without cargo's own
-//! `--bench`, which is how `cargo test` starts it, it is a smoke run.
+//! `--bench`, which is how `cargo test` starts it, it is a smoke run. `charts` measures nothing and draws the table that the
+//! page has.
 #![allow(clippy::disallowed_methods)] // the tasks are owned; these clocks are compared within one process only
 
 mod bench_server;
@@ -43,6 +44,10 @@ fn main() -> Result<(), Failure> {
         return measured.block_on(stranger::answer());
     }
     let settings = Settings::from_arguments(std::env::args().skip(1))?;
+    if settings.charts {
+        println!("drawn to {}", tables::draw()?.display());
+        return Ok(());
+    }
     // The proxies have a thread of their own: they are not part of what is measured.
     let proxies = Arc::new(Builder::new_multi_thread().worker_threads(1).enable_all().build()?);
     let done = measured.block_on(compare(&settings, &proxies));
@@ -64,6 +69,7 @@ async fn compare(settings: &Settings, proxies: &Arc<Runtime>) -> Result<(), Fail
     println!("{tables}");
     if settings.is_complete() {
         println!("written to {}", tables::write(&tables)?.display());
+        println!("drawn to {}", tables::draw()?.display());
     }
     Ok(())
 }

@@ -9,6 +9,8 @@ use crate::works::{GROWTH, WORKS, Work};
 pub(crate) struct Settings {
     /// Each work once, for a moment, and nothing is written.
     pub(crate) smoke: bool,
+    /// Measures nothing and draws the chart of the table that the page has.
+    pub(crate) charts: bool,
     pub(crate) rounds: usize,
     /// How long one turn of one peer lasts.
     pub(crate) turn: Duration,
@@ -23,12 +25,13 @@ impl Settings {
         mut arguments: impl Iterator<Item = String>,
     ) -> Result<Self, Failure> {
         let (mut is_bench, mut smoke, mut rounds, mut seconds) = (false, false, 7, 2.0);
-        let mut names = Vec::new();
+        let (mut charts, mut names) = (false, Vec::new());
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
             match argument.as_str() {
                 "--bench" => is_bench = true,
                 "--smoke" => smoke = true,
+                "charts" => charts = true,
                 "--rounds" => rounds = value()?.parse::<usize>()?.max(1),
                 "--seconds" => seconds = value()?.parse::<f64>()?.max(0.01),
                 name if all().any(|work| is_called(work, name)) => names.push(argument),
@@ -46,9 +49,9 @@ impl Settings {
         let turn = Duration::from_secs_f64(seconds);
         Ok(if smoke {
             let turn = Duration::from_millis(150);
-            Self { smoke, rounds: 1, turn, warm_up: turn, names }
+            Self { smoke, charts, rounds: 1, turn, warm_up: turn, names }
         } else {
-            Self { smoke, rounds, turn, warm_up: turn.max(Duration::from_secs(2)), names }
+            Self { smoke, charts, rounds, turn, warm_up: turn.max(Duration::from_secs(2)), names }
         })
     }
 

@@ -1,8 +1,9 @@
 //! The tables, on standard output and in `docs/internals/benchmarks.md`, where they replace the text between two markers.
+//! The chart is drawn from the table in the page.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use tools::Failure;
+use tools::{Failure, chart};
 
 use crate::comparison::{Comparison, Results, with_spread};
 use crate::machine::Machine;
@@ -12,18 +13,35 @@ use crate::statistics::Summary;
 const BEGIN: &str = "<!-- written by `make bench`: begin -->";
 const END: &str = "<!-- written by `make bench`: end -->";
 
+/// Replaces the tables in the page.
 pub(crate) fn write(tables: &str) -> Result<PathBuf, Failure> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/internals/benchmarks.md");
+    let file = docs("internals/benchmarks.md");
     let page = std::fs::read_to_string(&file)?;
-    let parts = page.split_once(BEGIN).and_then(|(before, rest)| {
-        let (_, after) = rest.split_once(END)?;
-        Some((before, after))
-    });
-    let Some((before, after)) = parts else {
-        return Err(format!("{} has lost its markers `{BEGIN}`, `{END}`", file.display()).into());
-    };
+    let (before, _, after) = parts(&page)?;
     std::fs::write(&file, format!("{before}{BEGIN}\n\n{tables}\n{END}{after}"))?;
     Ok(file)
+}
+
+/// Draws the table that the page has.
+pub(crate) fn draw() -> Result<PathBuf, Failure> {
+    let page = std::fs::read_to_string(docs("internals/benchmarks.md"))?;
+    let (_, tables, _) = parts(&page)?;
+    let file = docs("images/benchmarks.svg");
+    std::fs::write(&file, chart::ratios(tables)?)?;
+    Ok(file)
+}
+
+fn docs(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(file)
+}
+
+/// The page before the tables, the tables, and the page after them.
+fn parts(page: &str) -> Result<(&str, &str, &str), Failure> {
+    let parts = page.split_once(BEGIN).and_then(|(before, rest)| {
+        let (tables, after) = rest.split_once(END)?;
+        Some((before, tables, after))
+    });
+    parts.ok_or_else(|| format!("the page has lost its markers `{BEGIN}`, `{END}`").into())
 }
 
 pub(crate) fn tables(
@@ -45,7 +63,7 @@ pub(crate) fn tables(
     for (peer, reason) in &results.missing {
         writeln!(text, "* {peer} was not measured: {reason}")?;
     }
-    writeln!(text, "\n| work | link | ours | peer | theirs | ratio | goal | |")?;
+    writeln!(text, "\n{}", chart::HEADER)?;
     writeln!(text, "| --- | --- | --: | --- | --: | --: | --- | --- |")?;
     for comparison in results.comparisons() {
         writeln!(text, "{}", row(&comparison))?;
