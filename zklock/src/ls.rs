@@ -15,7 +15,7 @@ use crate::contenders::{Contender, Entry, STRANGERS, are_strangers, contenders, 
 use crate::exit::{Failure, Outcome, chain};
 use crate::log::Event;
 use crate::output::{Ends, now, print};
-use crate::records::{Record, records, table};
+use crate::records::{Record, records, runs, table};
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::text;
@@ -43,7 +43,7 @@ pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
         if too_few.is_none() && are_strangers(&found) {
             Event::Warning.say(STRANGERS);
         }
-        let printed = print(&rendered(&found, &records, arguments.json, false));
+        let printed = print(&rendered(&arguments.path, &found, &records, arguments.json, false));
         too_few.map_or(printed, Err)
     })
     .await
@@ -65,7 +65,7 @@ async fn expect(curator: &Curator, path: &str, count: u32) -> Result<Option<Fail
         // The fractions of multiples of this number, the golden ratio, lie evenly between 0 and 1.
         let part = (f64::from(number) * 0.618_034).fract();
         sleep_until(slot + EXPECT_EVERY.mul_f64(part)).await;
-        match timeout_at(end, contenders(curator, path)).await {
+        match timeout_at(end, with_runs(curator, path)).await {
             Ok(Ok(found)) => {
                 looks += 1;
                 seen.extend(found.iter().filter_map(owner));
@@ -98,7 +98,16 @@ fn owner(contender: &Contender) -> Option<(i64, String)> {
 }
 
 async fn look(curator: &Curator, path: &str) -> Result<(Vec<Contender>, Vec<Record>), Error> {
-    Ok((contenders(curator, path).await?, records(curator, path).await))
+    Ok((with_runs(curator, path).await?, records(curator, path).await))
+}
+
+/// Returns the contenders of the path, and behind them those of each key that `zklock run --once` runs there.
+async fn with_runs(curator: &Curator, path: &str) -> Result<Vec<Contender>, Error> {
+    let mut all = contenders(curator, path).await?;
+    for run in runs(curator, path).await {
+        all.extend(contenders(curator, &run).await?);
+    }
+    Ok(all)
 }
 
 async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
@@ -108,7 +117,7 @@ async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
     loop {
         let text = match ends.unless_ended(look(curator, path)).await? {
             Ok((found, records)) => {
-                let text = rendered(&found, &records, *json, true);
+                let text = rendered(path, &found, &records, *json, true);
                 let strangers =
                     if are_strangers(&found) { format!("{STRANGERS}\n") } else { String::new() };
                 if *json { text } else { titled(&(text + &strangers)) }
@@ -130,7 +139,13 @@ async fn watch(curator: &Curator, arguments: &Ls, every: Duration) -> Outcome {
     }
 }
 
-fn rendered(found: &[Contender], records: &[Record], as_json: bool, in_one_line: bool) -> String {
+fn rendered(
+    path: &str,
+    found: &[Contender],
+    records: &[Record],
+    as_json: bool,
+    in_one_line: bool,
+) -> String {
     if as_json {
         let contenders = found.iter().map(|one| {
             let state = state(one);
@@ -148,8 +163,8 @@ fn rendered(found: &[Contender], records: &[Record], as_json: bool, in_one_line:
         return table(records);
     }
     let header = ["PLACE", "STATE", "KIND", "IDENTITY", "SESSION", "QUEUED", "TOKEN", "NODE"];
-    let rows: Vec<_> =
-        [header.map(str::to_owned)].into_iter().chain(found.iter().map(row)).collect();
+    let rows = found.iter().map(|one| row(path, one));
+    let rows: Vec<_> = [header.map(str::to_owned)].into_iter().chain(rows).collect();
     text::table(&rows) + &table(records)
 }
 
@@ -157,7 +172,13 @@ fn state(contender: &Contender) -> &'static str {
     if contender.holds { "holds" } else { "waits" }
 }
 
-fn row(contender: &Contender) -> [String; 8] {
+fn row(path: &str, contender: &Contender) -> [String; 8] {
+    // The node of a key's run is named by its way from the path, because `revoke` and `break` need the run's path.
+    let runs = format!("{}/runs/", path.trim_end_matches('/'));
+    let node = match contender.node.strip_prefix(&runs) {
+        Some(node) => format!("runs/{node}"),
+        None => contender.node_name().to_owned(),
+    };
     [
         contender.place.to_string(),
         state(contender).to_owned(),
@@ -170,7 +191,7 @@ fn row(contender: &Contender) -> [String; 8] {
         text::session(contender.session_id),
         contender.queued(SystemTime::now()),
         token(contender),
-        text::visible(contender.node_name().as_bytes()),
+        text::visible(node.as_bytes()),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! The keys that `zklock run --once` has recorded under a path.
+//! The keys that `zklock run --once` runs and has recorded under a path.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,6 +16,15 @@ pub(crate) struct Record {
     identity: String,
     since: String,
     path: String,
+}
+
+/// Returns the paths of the keys that have, or had a moment ago, a run; none if they may not be listed.
+pub(crate) async fn runs(curator: &Curator, path: &str) -> Vec<String> {
+    let runs = format!("{}/runs", path.trim_end_matches('/'));
+    let Ok(client) = curator.client() else { return Vec::new() };
+    let mut keys = client.list_children(&runs).await.unwrap_or_default();
+    keys.sort();
+    keys.into_iter().map(|key| format!("{runs}/{key}")).collect()
 }
 
 /// Returns the records, the oldest first; none if they may not be read.

@@ -86,12 +86,19 @@ async fn requests_replies_bytes_and_connections_are_counted() {
     let mut writer = client.new_multi_writer();
     writer.add_check_version(&path, 1).unwrap();
     writer.commit().await.unwrap();
-    let watcher = client.watch(&path, AddWatchMode::Persistent).await.unwrap();
     client.auth("digest", b"user:word").await.unwrap();
     client.get_acl(&path).await.unwrap();
+    let watcher = match client.watch(&path, AddWatchMode::Persistent).await {
+        // A server before 3.6 says so, and closes the connection.
+        Err(Error::Unimplemented) => {
+            assert_eq!(proxy.replies(Operation::AddWatch), 1);
+            return;
+        }
+        watcher => watcher.unwrap(),
+    };
     let log = proxy.log();
-    let expected = "[Create, Create, Exists, SetData, GetData, List, List, Sync, Delete, Delete, Multi, AddWatch, \
-                    Auth, Other(6)]";
+    let expected = "[Create, Create, Exists, SetData, GetData, List, List, Sync, Delete, Delete, Multi, Auth, \
+                    Other(6), AddWatch]";
     assert_eq!(format!("{log:?}"), expected);
     for operation in log.iter().copied() {
         let count = log.iter().filter(|one| **one == operation).count();

@@ -64,6 +64,14 @@ async fn a_key_is_run_until_it_succeeds_and_then_no_more() {
 async fn a_run_under_way_is_waited_for_and_taken_over() {
     let (scene, mut life, gate) = Scene::staged().await;
     let running = life.up(scene.once("k", GOES_ON)).await;
+    // Whoever looks at the path of the crontab sees it.
+    let (all, ended) = scene.listed().await;
+    assert_eq!((all.len(), all[0]["state"].as_str()), (1, Some("holds")), "{ended}");
+    assert_eq!(all[0]["path"], scene.runs("k").await[0]);
+    let text = scene.zklock(["ls", &scene.path]).ended().await.text();
+    assert!(text.contains(" runs/k/_c_"), "{text}");
+    let expects = scene.zklock(["ls", &scene.path, "--expect", "1"]);
+    expects.ended().await.quietly(0);
     let busy = ["/runs/k is busy", "held by host-a:1, queued "];
     for (options, words) in [(&["-n"][..], &busy[..]), (&["-w", "2"], &busy), (&["-n", "-q"], &[])]
     {
