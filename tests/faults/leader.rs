@@ -62,6 +62,10 @@ products! { product:
         let node = latch.leadership().await.unwrap().node().to_owned();
         Told::released(Some(node), latch.close().await)
     };
+    close_timeout_of_a_latch_that_leads: FaultFixture::leads, async |latch| {
+        let node = latch.leadership().await.unwrap().node().to_owned();
+        Told::released(Some(node), latch.close_timeout(SOON).await)
+    };
     leadership_of_a_latch: known, async |enter| {
         let latch = enter();
         let leadership = latch.leadership().await.unwrap();

@@ -1,4 +1,4 @@
-//! The fault product: every public async function, dropped at every await; and every request that it makes, lost, answered in
+//! The fault product: nearly every public async function, dropped at every await; and every request that it makes, lost, answered in
 //! vain, held, cut, on a dead link, answered by a follower that lags. After each: nothing of ours is left at the server, nobody
 //! hangs, the next contender is served, and what the caller was told is what the server has.
 //!

@@ -1,7 +1,7 @@
 //! A multi-lock under faults. Its first member is the lock that is looked at after each case; the second is beside it,
 //! and is what fails.
 
-use zookeeper_recipes::{Guard, Guards, InterProcessMultiLock, InterProcessMutex};
+use zookeeper_recipes::{Error, Guard, Guards, InterProcessMultiLock, InterProcessMutex};
 
 use crate::product::{SOON, Told, products};
 use crate::support::fixture::FaultFixture;
@@ -39,6 +39,15 @@ products! { product:
     };
     acquire_timeout_with_the_second_busy: half_busy, async |(both, _holder)| {
         drop(both.acquire_timeout(SOON).await);
+        Told::Nothing
+    };
+    try_acquire_with_the_second_busy: half_busy, async |(both, _holder)| {
+        drop(both.try_acquire().await);
+        Told::Nothing
+    };
+    run_of_both: warm, async |both| {
+        let ran = both.run(async |guards| Ok::<_, Error>(guards.iter().all(|guard| guard.is_held()))).await;
+        assert!(ran.unwrap_or(true), "the body began without a hold");
         Told::Nothing
     };
     release_of_both: held, async |guard| {

@@ -51,6 +51,12 @@ async fn queued(fixture: &FaultFixture) -> (InterProcessMutex, Guard, JoinHandle
     (mutex, holder, fixture.rival_waits().await)
 }
 
+/// A body that began had a hold.
+fn ran(ran: Result<bool, Error>) -> Told {
+    assert!(ran.unwrap_or(true), "the body began without a hold");
+    Told::Nothing
+}
+
 async fn held(fixture: &FaultFixture) -> Guard {
     fixture.mutex().acquire().await.unwrap()
 }
@@ -96,11 +102,13 @@ products! { product:
     try_acquire_behind_a_holder: busy, async |(mutex, _holder)| {
         Told::busy(mutex.try_acquire().await)
     };
-    with: warm, async |mutex| {
-        let ran = mutex.with(async |hold| hold.is_held()).await;
-        assert!(ran.unwrap_or(true), "the body began without a hold");
-        Told::Nothing
+    release_timeout: held, async |guard| {
+        let node = guard.node().to_owned();
+        Told::released(Some(node), guard.release_timeout(SOON).await)
     };
+    with: warm, async |mutex| ran(mutex.with(async |hold| hold.is_held()).await);
+    try_run: warm, async |mutex| ran(mutex.try_run(async |hold| Ok(hold.is_held())).await);
+    run_timeout: warm, async |mutex| ran(mutex.run_timeout(SOON, async |hold| Ok(hold.is_held())).await);
     run_of_a_body_that_fails: warm, async |mutex| {
         let ran = mutex.run(async |_| Err::<(), BoxError>("its own".into())).await;
         let error = ran.unwrap_err();

@@ -77,6 +77,12 @@ products! { product:
     try_to_read_where_it_is_busy: behind_a_writer, async |(lock, _holder)| {
         Told::busy(lock.try_read().await)
     };
+    try_to_write_where_it_is_busy: behind_a_reader, async |(lock, _holder)| {
+        Told::busy(lock.try_write().await)
+    };
+    wait_a_moment_to_read_where_it_is_busy: behind_a_writer, async |(lock, _holder)| {
+        Told::busy(lock.read_timeout(SOON).await)
+    };
     wait_a_moment_to_write_where_it_is_busy: behind_a_reader, async |(lock, _holder)| {
         Told::busy(lock.write_timeout(SOON).await)
     };

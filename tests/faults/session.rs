@@ -2,7 +2,7 @@
 
 use zookeeper_recipes::{ErrorKind, Released};
 
-use crate::product::{Told, products};
+use crate::product::{SOON, Told, products};
 use crate::support::fixture::FaultFixture;
 
 products! { product:
@@ -22,6 +22,16 @@ products! { product:
     }, async |(curator, guard)| {
         let node = guard.node().to_owned();
         match curator.close().await {
+            Released::Confirmed => Told::Deleted(node),
+            _ => Told::Nothing,
+        }
+    };
+    close_timeout: async |fixture: &FaultFixture| {
+        let guard = fixture.mutex().acquire().await.unwrap();
+        (fixture.curator.clone(), guard)
+    }, async |(curator, guard)| {
+        let node = guard.node().to_owned();
+        match curator.close_timeout(SOON).await {
             Released::Confirmed => Told::Deleted(node),
             _ => Told::Nothing,
         }
