@@ -175,7 +175,7 @@ impl Client {
     }
 
     /// Reads a node's origin, without its data; `None` if the node does not exist. Needs no permission on the node, but newer
-    /// servers (3.9.5) give the origin only to clients that may read it.
+    /// servers (3.8.4, 3.9.2) give the origin only to clients that may read it.
     pub(crate) fn look(
         &self,
         path: &str,
@@ -205,7 +205,7 @@ impl Client {
     }
 
     /// Reads a node's origin, without its data, and watches the node; `None` if it does not exist, and then the watch waits for
-    /// its create. Needs no permission on the node, but newer servers (3.9.5) require READ.
+    /// its create. Needs no permission on the node, but newer servers (3.8.4, 3.9.2) require READ.
     pub(crate) fn look_and_watch<'a>(
         &'a self,
         path: &str,

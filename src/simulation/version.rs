@@ -16,7 +16,7 @@ pub enum Version {
     /// 3.8 with the fix of CVE-2024-23944, as Debian has it: an event comes only to clients that may read the node.
     #[default]
     V3_8,
-    /// 3.9, from 3.9.2 on. A server reports whether a node exists only to clients that may read it.
+    /// 3.9, from 3.9.2 on, as 3.8 from 3.8.4 on. A server reports whether a node exists only to clients that may read it.
     V3_9,
 }
 

@@ -143,7 +143,7 @@ async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failur
         let deleted = match client.check_stat(path).await {
             Ok(Some(stat)) if stat.czxid == token => client.delete(path, Some(stat.version)).await,
             Ok(_) => Err(Error::NoNode),
-            // Servers from 3.9.5 on hide what tells the znode from a later one, but the recipes never use a name twice.
+            // Servers from 3.8.4 and 3.9.2 on hide what tells the znode from a later one, but the recipes never use a name twice.
             Err(Error::NoAuth) => client.delete(path, None).await,
             Err(error) => {
                 why = error.to_string();

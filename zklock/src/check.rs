@@ -160,7 +160,7 @@ async fn missing_above<'a>(client: &Client, node: &'a str) -> Result<Vec<&'a str
     for level in node.match_indices('/').skip(1).map(|(at, _)| &node[..at]) {
         match client.check_stat(level).await {
             Ok(None) => missing.push(level),
-            // Servers from 3.9.5 on say so of a znode that exists and may not be read.
+            // Servers from 3.8.4 and 3.9.2 on say so of a znode that exists and may not be read.
             Ok(Some(_)) | Err(Error::NoAuth) => {}
             Err(error) => return Err(cannot("read", level, error)),
         }

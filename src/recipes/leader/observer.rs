@@ -10,7 +10,7 @@
 //! their nodes. The servers never show a session an older state than it has seen. A new session begins with a `sync`, so that
 //! this does not depend on how servers begin sessions. A leader that is older than the last one all the same is not reported,
 //! and the task reads again, each time after a `sync`. If that leader still leads after a session timeout, the servers have
-//! lost data, or the node was put before others by hand: then the leader is reported. On newer servers (3.9.5), the transaction
+//! lost data, or the node was put before others by hand: then the leader is reported. On newer servers (3.8.4, 3.9.2), the transaction
 //! of a node that may not be read is unknown. Such a leader is reported at once, and the next leader is compared with the one
 //! before it.
 

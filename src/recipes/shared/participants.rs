@@ -49,7 +49,7 @@ pub struct Participant {
 impl Participant {
     pub(crate) fn new(path: String, contender: &ContenderName, holds: bool, node: Node) -> Self {
         let Node { change, owner, created, data } = node;
-        // Transactions are numbered from one. A server that hides a node may hide its transaction as well (3.9.5).
+        // Transactions are numbered from one. A server that hides a node may hide its transaction as well (3.8.4, 3.9.2).
         let is_known = change.czxid > 0;
         let since = || SystemTime::UNIX_EPOCH + Duration::from_millis(created);
         let has_identity = !data.is_empty() && data != REVOKE;
@@ -183,7 +183,7 @@ async fn list(session: &Session, path: &LockPath) -> Result<Vec<String>, Failure
 mod tests {
     use super::*;
 
-    /// Servers from 3.9.5 on hide these fields of a node that may not be read.
+    /// Servers from 3.8.4 and 3.9.2 on hide these fields of a node that may not be read.
     #[test]
     fn what_is_unknown_of_a_node_is_nothing() {
         let name = ContenderName::new(7, "x-lock-0000000007");

@@ -106,7 +106,7 @@ async fn those_that_may_not_be_read_are_told_without_their_data_after_one_round_
     assert!(hidden[1..].iter().all(|one| *one == ("", false)), "{hidden:?}");
     assert_eq!(told(&all[HIDDEN..]), [("open", false)]);
     for (participant, node) in all.iter().zip(&nodes) {
-        // Servers from 3.9.5 on want READ for that: see `src/participants.rs`.
+        // Servers from 3.8.4 and 3.9.2 on want READ for that: see `src/recipes/shared/participants.rs`.
         if let Ok(stat) = testbed.admin.check_stat(node).await {
             let (stat, token) = (stat.unwrap(), participant.fencing_token.unwrap().value());
             let session = participant.session_id.unwrap();

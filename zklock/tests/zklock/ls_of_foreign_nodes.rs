@@ -134,7 +134,7 @@ async fn a_holder_that_may_not_be_read_is_seen_and_broken() {
         .collect();
     assert_eq!(told[0], ["", "holds", "0x0"], "{ended}");
     assert_eq!(told[1][..2], ["host-b", "waits"], "{ended}");
-    // Servers from 3.9.5 on hide the token as well.
+    // Servers from 3.8.4 and 3.9.2 on hide the token as well.
     match scene.admin.check_stat(&hidden).await {
         Err(Error::NoAuth) => assert!(all[0]["token"].is_null(), "{ended}"),
         stat => assert_eq!(all[0]["token"], stat.unwrap().unwrap().czxid),
