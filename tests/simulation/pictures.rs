@@ -19,6 +19,7 @@ pub(crate) fn draw(folder: &Path) -> Result<(), String> {
         ("pause", drawn(pause())),
         ("cut-off-follower", drawn(cut_off_follower())),
         ("rolling-restart", drawn(rolling_restart())),
+        ("migration", drawn(migration())),
     ];
     for (name, picture) in pictures {
         let file = folder.join(format!("{name}.svg"));
@@ -153,14 +154,54 @@ async fn rolling_restart() -> String {
     ensemble.picture().title("A rolling restart of three replicas that share a lock").to_string()
 }
 
-/// Starts a replica that holds or waits until its `Curator` is closed.
-async fn replica(ensemble: &Ensemble, name: &str) -> Curator {
+/// The steps of the guide's migration: each starts a new process before it ends an old one. The processes of Java are simulated by
+/// this crate, because Curator's mutex makes the same requests for the same znodes.
+async fn migration() -> String {
+    let ensemble = Ensemble::start(6);
+    ensemble.record();
+    let mut java = Vec::new();
+    for name in ["java-1", "java-2"] {
+        java.push(biller(&ensemble, name).await);
+    }
+    let mut rust = Vec::new();
+    for (name, old) in ["rust-1", "rust-2"].into_iter().zip(java) {
+        sleep(Duration::from_secs(2)).await;
+        rust.push(biller(&ensemble, name).await);
+        sleep(Duration::from_secs(3)).await;
+        assert_eq!(old.close().await, Released::Confirmed);
+    }
+    sleep(Duration::from_secs(2)).await;
+    let picture = ensemble.picture().whole();
+    picture.title("A migration: each Rust process starts before a Java process ends").to_string()
+}
+
+/// Starts a process that bills under the lock, again and again, until its `Curator` is closed.
+async fn biller(ensemble: &Ensemble, name: &str) -> Curator {
+    let (process, curator) = connected(ensemble, name).await;
+    let mutex = curator.mutex(PATH).expect("a path");
+    process.spawn(async move {
+        while let Ok(guard) = mutex.acquire().await {
+            sleep(Duration::from_millis(500)).await;
+            drop(guard);
+        }
+    });
+    curator
+}
+
+/// Starts a process with a session.
+async fn connected(ensemble: &Ensemble, name: &str) -> (Process, Curator) {
     let process = ensemble.process().named(name);
     let servers = ensemble.connect_string().to_owned();
     let connected = process.spawn(async move {
         Curator::builder().session_timeout(SESSION).connect(&servers).await.expect("a session")
     });
     let curator = connected.await.expect("a process that runs");
+    (process, curator)
+}
+
+/// Starts a replica that holds or waits until its `Curator` is closed.
+async fn replica(ensemble: &Ensemble, name: &str) -> Curator {
+    let (process, curator) = connected(ensemble, name).await;
     let mutex = curator.mutex(PATH).expect("a path");
     let before = ensemble.children(PATH).len();
     process.spawn(async move {
