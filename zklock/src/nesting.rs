@@ -7,7 +7,7 @@ use zookeeper_recipes::{Curator, FencingToken};
 use crate::contenders::{Contender, contenders};
 use crate::exit::Failure;
 
-/// Rejects a path whose lock the `zklock` holds that started this process, if `waits` says that a new request would wait for that
+/// Rejects a path whose lock a `zklock` around this process holds, if `waits` says that a new request would wait for that
 /// holder, which is among all contenders.
 ///
 /// The environment outlives the lock, and paths repeat on other servers. So a holder counts only if its znode, with its token, is
@@ -36,19 +36,35 @@ pub(crate) async fn check(
     }
 }
 
-/// A hold of the `zklock` that started this process.
+/// The variable with the holds around those of the command, each with its token in a line.
+pub(crate) const OUTER: &str = "ZK_LOCK_OUTER";
+
+/// Returns the value of [`OUTER`] for the command of this process.
+pub(crate) fn outer() -> String {
+    let holds = inherited().into_iter();
+    holds.map(|hold| format!("{} {}\n", hold.token, hold.name)).collect()
+}
+
+/// A hold of a `zklock` under which this process runs.
 struct Inherited {
     /// The name of its znode.
     name: String,
     token: i64,
 }
 
-fn inherited() -> Vec<Inherited> {
-    let nodes = env::var("ZK_LOCK_NODE").unwrap_or_default();
-    let tokens = env::var("ZK_LOCK_TOKEN").unwrap_or_default();
-    let holds = nodes.lines().zip(tokens.lines()).filter_map(|(node, token)| {
+impl Inherited {
+    fn of(node: &str, token: &str) -> Option<Self> {
         let name = node.rsplit('/').next()?.to_owned();
-        Some(Inherited { name, token: token.parse().ok()? })
-    });
-    holds.collect()
+        Some(Self { name, token: token.parse().ok()? })
+    }
+}
+
+fn inherited() -> Vec<Inherited> {
+    let variable = |name| env::var(name).unwrap_or_default();
+    let (nodes, tokens) = (variable("ZK_LOCK_NODE"), variable("ZK_LOCK_TOKEN"));
+    let started_by = nodes.lines().zip(tokens.lines());
+    let outer = variable(OUTER);
+    let outer = outer.lines().filter_map(|line| line.split_once(' '));
+    let all = started_by.chain(outer.map(|(token, node)| (node, token)));
+    all.filter_map(|(node, token)| Inherited::of(node, token)).collect()
 }

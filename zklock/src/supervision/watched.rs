@@ -8,7 +8,7 @@ use futures_util::future::select_all;
 use zookeeper_recipes::zookeeper_client::EventType;
 use zookeeper_recipes::{Curator, Hold, Loss};
 
-use crate::{log, metrics};
+use crate::{log, metrics, nesting};
 
 /// All holds that the command needs. They count as lost when the first one is lost.
 #[derive(Debug)]
@@ -44,14 +44,15 @@ impl Watched {
         self.holds.iter().find_map(Hold::loss)
     }
 
-    /// Returns the environment variables of the command, each with one line for each hold.
-    pub(super) fn environment(&self) -> [(&'static str, String); 3] {
+    /// Returns the environment variables of the command, each with one line for each hold, and that with the holds around them.
+    pub(super) fn environment(&self) -> [(&'static str, String); 4] {
         let tokens: Vec<_> =
             self.holds.iter().map(|hold| hold.fencing_token().to_string()).collect();
         [
             ("ZK_LOCK_PATH", self.lines(Hold::path).join("\n")),
             ("ZK_LOCK_NODE", self.lines(Hold::node).join("\n")),
             ("ZK_LOCK_TOKEN", tokens.join("\n")),
+            (nesting::OUTER, nesting::outer()),
         ]
     }
 

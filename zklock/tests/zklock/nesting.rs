@@ -46,6 +46,20 @@ async fn one_of_several_locks_and_an_election_are_refused_as_well() {
     scene.end().await;
 }
 
+/// However many locks are in between.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_within_another_within_itself_is_refused() {
+    let scene = Scene::new().await;
+    let within =
+        |lock: &str, script: &str| format!(r#""$ZKLOCK" run "{lock}" -- sh -c '{script}'"#);
+    let script =
+        within("$LOCK-second", r#""$ZKLOCK" run "$LOCK-third" -- "$ZKLOCK" run "$LOCK" -- true"#);
+    scene.run(&script).ended().await.one_line(64, &["runs under that lock already"]);
+    let script = within("$LOCK-second", r#""$ZKLOCK" run "$LOCK-third" -- sh -c "exit 3""#);
+    scene.run(&script).ended().await.quietly(3);
+    scene.end().await;
+}
+
 /// The inner reader would wait for the writer, and the writer waits for the outer reader.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_within_a_read_is_refused_while_a_writer_waits() {
