@@ -113,8 +113,6 @@ conditions() {
     hold.rs 's/ReleaseStep::Passed => return/ReleaseStep::Passed | ReleaseStep::Deleting(_) => return/'
   drop 'answers: a token is that of the node' \
     hold.rs 's/FencingToken::new\(znode\.czxid\)/FencingToken::new(znode.czxid + 1)/'
-  drop 'answers: a try lists again without the nodes that leave' \
-    leaving.rs 's/if is_repeated \|\| limit == first \{/if is_repeated || limit >= first {/'
 
   drop 'count: a write compares the version' \
     ../recipes/shared_count/requests.rs 's/value, Some\(expected\.version\)\)/value, None)/'
