@@ -53,6 +53,16 @@ impl Judge {
         self.state().jobs.entry(record.to_owned()).or_default().bodies += 1;
     }
 
+    /// The body of a job begins. Its process has looked for a record under this node, and from then on only that process can make
+    /// one. So if nothing is wrong there is none.
+    pub(crate) fn job_begins(&self, record: &str, node: &str) {
+        let mut state = self.state();
+        let owner = state.history.get(node).map_or(0, |znode| znode.owner);
+        if self.has(record) && state.is_calm() && self.leads(&state, node, owner) {
+            state.fails_as_double(format!("{record} is there, and its job runs again by {node}"));
+        }
+    }
+
     /// A job ran, or had been done before.
     pub(crate) fn once(&self, record: &str, name: &str, said: Said<'_>) {
         let mut state = self.state();

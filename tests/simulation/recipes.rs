@@ -105,7 +105,8 @@ impl SimulatedTask {
             let record = format!("{base}/done/{key}");
             self.path = format!("{base}/runs/{key}");
             let (mut body, done) = (self.asks(), record.clone());
-            let body = async move |hold| {
+            let body = async move |hold: Hold| {
+                body.run.judge.job_begins(&done, hold.node());
                 let did = body.may_fail(vec![hold], Access::Alone).await;
                 did.inspect(|()| body.run.judge.did(&done))
             };
