@@ -72,8 +72,8 @@ run_suite() {
   esac
 }
 
-# Joins lines by commas.
-joined() { paste -sd, | sed 's/,/, /g'; }
+# Joins lines, which may have commas.
+joined() { paste -sd';' | sed 's/;/; /g'; }
 
 # The log and the exit status of a suite: prints the cell.
 judge() {
