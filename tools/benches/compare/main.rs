@@ -7,7 +7,7 @@
 //!
 //! Arguments: `--rounds N` (7), `--seconds S` of each turn (2), `--smoke`, and names of works (all but those of growth;
 //! `waiters locks` for those). Without cargo's own
-//! `--bench`, which is how `cargo test` starts it, it is a smoke run. `charts` measures nothing and draws the table that the
+//! `--bench`, which is how `cargo test` starts it, it is a smoke run. `charts` measures nothing and draws the tables that the
 //! page has.
 #![allow(clippy::disallowed_methods)] // the tasks are owned; these clocks are compared within one process only
 
@@ -36,6 +36,7 @@ use tools::Failure;
 use self::bench_server::BenchServer;
 use self::machine::Machine;
 use self::settings::Settings;
+use self::tables::Table;
 
 fn main() -> Result<(), Failure> {
     // As a service would have it. What is measured runs in spawned tasks, not on this thread.
@@ -45,7 +46,9 @@ fn main() -> Result<(), Failure> {
     }
     let settings = Settings::from_arguments(std::env::args().skip(1))?;
     if settings.charts {
-        println!("drawn to {}", tables::draw()?.display());
+        for table in Table::ALL {
+            println!("drawn to {}", table.draw()?.display());
+        }
         return Ok(());
     }
     // The proxies have a thread of their own: they are not part of what is measured.
@@ -67,9 +70,9 @@ async fn compare(settings: &Settings, proxies: &Arc<Runtime>) -> Result<(), Fail
     machine.after(&results, backend);
     let tables = tables::tables(&results, &machine, settings)?;
     println!("{tables}");
-    if settings.is_complete() {
-        println!("written to {}", tables::write(&tables)?.display());
-        println!("drawn to {}", tables::draw()?.display());
+    if let Some(table) = settings.table() {
+        println!("written to {}", table.write(&tables)?.display());
+        println!("drawn to {}", table.draw()?.display());
     }
     Ok(())
 }

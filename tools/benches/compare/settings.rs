@@ -3,13 +3,14 @@
 use std::time::Duration;
 use tools::Failure;
 
+use crate::tables::Table;
 use crate::works::{GROWTH, WORKS, Work};
 
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// Each work once, for a moment, and nothing is written.
     pub(crate) smoke: bool,
-    /// Measures nothing and draws the chart of the table that the page has.
+    /// Measures nothing and draws the charts of the tables that the page has.
     pub(crate) charts: bool,
     pub(crate) rounds: usize,
     /// How long one turn of one peer lasts.
@@ -62,9 +63,16 @@ impl Settings {
         all().filter(|work| self.names.iter().any(|name| is_called(work, name))).collect()
     }
 
-    /// Whether the figures may stand in the documentation.
-    pub(crate) fn is_complete(&self) -> bool {
-        !self.smoke && self.names.is_empty() && self.rounds >= 5
+    /// Returns the table of the documentation that the figures may replace.
+    pub(crate) fn table(&self) -> Option<Table> {
+        let works = self.works();
+        let is_growth = GROWTH.iter().all(|work| works.iter().any(|other| other.name == work.name));
+        match () {
+            () if self.smoke || self.rounds < 5 => None,
+            () if self.names.is_empty() => Some(Table::Comparison),
+            () if is_growth => Some(Table::Growth),
+            () => None,
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The tables, on standard output and in `docs/internals/benchmarks.md`, where they replace the text between two markers.
-//! The chart is drawn from the table in the page.
+//! The tables, on standard output and in `docs/internals/benchmarks.md`, where each replaces the text between two markers.
+//! The charts are drawn from the tables in the page.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -10,38 +10,68 @@ use crate::machine::Machine;
 use crate::settings::Settings;
 use crate::statistics::Summary;
 
-const BEGIN: &str = "<!-- written by `make bench`: begin -->";
-const END: &str = "<!-- written by `make bench`: end -->";
-
-/// Replaces the tables in the page.
-pub(crate) fn write(tables: &str) -> Result<PathBuf, Failure> {
-    let file = docs("internals/benchmarks.md");
-    let page = std::fs::read_to_string(&file)?;
-    let (before, _, after) = parts(&page)?;
-    std::fs::write(&file, format!("{before}{BEGIN}\n\n{tables}\n{END}{after}"))?;
-    Ok(file)
+/// A table of the page, and its chart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    /// All works but those of growth.
+    Comparison,
+    Growth,
 }
 
-/// Draws the table that the page has.
-pub(crate) fn draw() -> Result<PathBuf, Failure> {
-    let page = std::fs::read_to_string(docs("internals/benchmarks.md"))?;
-    let (_, tables, _) = parts(&page)?;
-    let file = docs("images/benchmarks.svg");
-    std::fs::write(&file, chart::ratios(tables)?)?;
-    Ok(file)
+impl Table {
+    pub(crate) const ALL: [Self; 2] = [Self::Comparison, Self::Growth];
+
+    fn markers(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Comparison => {
+                ("<!-- written by `make bench`: begin -->", "<!-- written by `make bench`: end -->")
+            }
+            Self::Growth => (
+                "<!-- written by `make bench`, growth: begin -->",
+                "<!-- written by `make bench`, growth: end -->",
+            ),
+        }
+    }
+
+    fn image(self) -> &'static str {
+        match self {
+            Self::Comparison => "images/benchmarks.svg",
+            Self::Growth => "images/growth.svg",
+        }
+    }
+
+    /// Replaces the table in the page.
+    pub(crate) fn write(self, tables: &str) -> Result<PathBuf, Failure> {
+        let file = docs("internals/benchmarks.md");
+        let page = std::fs::read_to_string(&file)?;
+        let (before, _, after) = self.parts(&page)?;
+        let (begin, end) = self.markers();
+        std::fs::write(&file, format!("{before}{begin}\n\n{tables}\n{end}{after}"))?;
+        Ok(file)
+    }
+
+    /// Draws the table that the page has.
+    pub(crate) fn draw(self) -> Result<PathBuf, Failure> {
+        let page = std::fs::read_to_string(docs("internals/benchmarks.md"))?;
+        let (_, tables, _) = self.parts(&page)?;
+        let file = docs(self.image());
+        std::fs::write(&file, chart::ratios(tables)?)?;
+        Ok(file)
+    }
+
+    /// The page before the table, the table, and the page after it.
+    fn parts(self, page: &str) -> Result<(&str, &str, &str), Failure> {
+        let (begin, end) = self.markers();
+        let parts = page.split_once(begin).and_then(|(before, rest)| {
+            let (tables, after) = rest.split_once(end)?;
+            Some((before, tables, after))
+        });
+        parts.ok_or_else(|| format!("the page has lost its markers `{begin}`, `{end}`").into())
+    }
 }
 
 fn docs(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(file)
-}
-
-/// The page before the tables, the tables, and the page after them.
-fn parts(page: &str) -> Result<(&str, &str, &str), Failure> {
-    let parts = page.split_once(BEGIN).and_then(|(before, rest)| {
-        let (tables, after) = rest.split_once(END)?;
-        Some((before, tables, after))
-    });
-    parts.ok_or_else(|| format!("the page has lost its markers `{BEGIN}`, `{END}`").into())
 }
 
 pub(crate) fn tables(
