@@ -132,6 +132,22 @@ async fn a_try_is_not_busy_by_the_node_of_a_dropped_acquire() {
     }
 }
 
+/// The delete of an earlier hold is lost, and repeated after a reconnection.
+#[tokio::test(start_paused = true)]
+async fn a_try_is_not_busy_by_a_node_whose_delete_is_repeated() {
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked(testbed.builder()).await;
+    let mutex = testbed.mutex(&curator);
+    for _ in 0..5 {
+        let guard = mutex.acquire().await.unwrap();
+        let lost = link.lose(Message::request(Operation::Delete));
+        drop(guard);
+        within("the delete", lost.struck()).await;
+        let tried = within("the try", mutex.try_acquire()).await;
+        tried.expect("nobody else is there").release().await.unwrap();
+    }
+}
+
 /// The node shows in its name that it may be kept, so the try enters, and the keeper gives way. A keeper that takes longer than two
 /// trips, as on a busy machine, is taken for a holder, and gives way to the next try.
 #[tokio::test(start_paused = true)]
