@@ -74,7 +74,7 @@ pub(super) struct Creating {
     link: Option<LinkWatch>,
     answer: BoxFuture<'static, Answered>,
     /// While nobody has the answer, the znode may exist without a task that wants it.
-    _leaving: Leaving,
+    leaving: Option<Leaving>,
     /// Taken by the znode.
     room: Option<Room>,
 }
@@ -135,7 +135,7 @@ pub(super) fn send(
         prefix,
         link: Some(link),
         answer,
-        _leaving: leaving,
+        leaving: Some(leaving),
         room: Some(room),
     }
 }
@@ -445,7 +445,7 @@ impl Drop for Creating {
         let parent = self.request.path.clone();
         let search = CleanupTask::Search { parent, prefix: self.prefix.clone() };
         let nodes = self.nodes.clone();
-        let leaving = self.path_nodes.count_leaving();
+        let leaving = self.leaving.take();
         let searching = async move {
             let session = &nodes.session;
             let first = run_once(session, &search);
