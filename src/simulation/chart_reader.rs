@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
         self.end_state(at, lane, StateKind::Paused);
     }
 
-    /// What the process waits for and holds ends here.
+    /// Ends the waits and the holds of the process.
     fn kill(&mut self, at: u64, process: usize) {
         self.begin_state(at, process, StateKind::Killed, "killed");
         let lane = self.lane_of(process, None);

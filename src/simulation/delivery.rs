@@ -90,7 +90,7 @@ impl State {
         self.events.at(due, move |state| state.arrive(route));
     }
 
-    /// What adds a message that is sent now to the recording, when it arrives or is lost.
+    /// Returns a function that records a message that is sent now, when it arrives or is lost.
     fn recorded_message(
         &self,
         route: Route,

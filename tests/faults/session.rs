@@ -1,9 +1,22 @@
 //! Connecting and closing under faults.
 
-use zookeeper_recipes::{ErrorKind, Released};
+use zookeeper_recipes::{Curator, ErrorKind, Guard, Released};
 
 use crate::product::{SOON, Told, products};
 use crate::support::fixture::FaultFixture;
+
+async fn held(fixture: &FaultFixture) -> (Curator, Guard) {
+    let guard = fixture.mutex().acquire().await.unwrap();
+    (fixture.curator.clone(), guard)
+}
+
+/// Told: a confirmed close has deleted the node.
+fn closed(guard: &Guard, released: Released) -> Told {
+    match released {
+        Released::Confirmed => Told::Deleted(guard.node().to_owned()),
+        _ => Told::Nothing,
+    }
+}
 
 products! { product:
     connect: async |fixture: &FaultFixture| {
@@ -16,24 +29,10 @@ products! { product:
         }
         Told::Nothing
     };
-    close: async |fixture: &FaultFixture| {
-        let guard = fixture.mutex().acquire().await.unwrap();
-        (fixture.curator.clone(), guard)
-    }, async |(curator, guard)| {
-        let node = guard.node().to_owned();
-        match curator.close().await {
-            Released::Confirmed => Told::Deleted(node),
-            _ => Told::Nothing,
-        }
+    close: held, async |(curator, guard)| {
+        closed(&guard, curator.close().await)
     };
-    close_timeout: async |fixture: &FaultFixture| {
-        let guard = fixture.mutex().acquire().await.unwrap();
-        (fixture.curator.clone(), guard)
-    }, async |(curator, guard)| {
-        let node = guard.node().to_owned();
-        match curator.close_timeout(SOON).await {
-            Released::Confirmed => Told::Deleted(node),
-            _ => Told::Nothing,
-        }
+    close_timeout: held, async |(curator, guard)| {
+        closed(&guard, curator.close_timeout(SOON).await)
     };
 }

@@ -26,7 +26,8 @@ impl Settings {
         mut arguments: impl Iterator<Item = String>,
     ) -> Result<Self, Failure> {
         let (mut is_bench, mut smoke, mut rounds, mut seconds) = (false, false, 7, 2.0);
-        let (mut charts, mut names) = (false, Vec::new());
+        let mut charts = false;
+        let mut names = Vec::new();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
             match argument.as_str() {
@@ -67,12 +68,13 @@ impl Settings {
     pub(crate) fn table(&self) -> Option<Table> {
         let works = self.works();
         let is_growth = GROWTH.iter().all(|work| works.iter().any(|other| other.name == work.name));
-        match () {
-            () if self.smoke || self.rounds < 5 => None,
-            () if self.names.is_empty() => Some(Table::Comparison),
-            () if is_growth => Some(Table::Growth),
-            () => None,
+        if self.smoke || self.rounds < 5 {
+            return None;
         }
+        if self.names.is_empty() {
+            return Some(Table::Comparison);
+        }
+        is_growth.then_some(Table::Growth)
     }
 }
 
