@@ -23,14 +23,19 @@ async fn acquires_within(stranger: &Lock, limit: Duration) {
     stranger.release().await;
 }
 
+/// How late the answers and events of a server reach ours.
+const NEWS: Duration = Duration::from_millis(30);
+
 /// Two tasks of ours take turns under one node. The stranger waits for the one that asked before it, and not for the one
-/// that asks again.
+/// that asks again after the news of the stranger came.
 #[tokio::test]
 async fn a_stranger_has_its_turn_among_tasks_that_pass_a_node_on() {
     each(&OTHERS, async |whose| {
         let (Some(ours), Some(other)) = (shared(OURS), shared(whose)) else { return };
         let mixed_path = MixedPath::of("mutex").await;
-        let party = mixed_path.party(&ours).await;
+        let proxy = FaultProxy::start(mixed_path.servers()).await.unwrap();
+        let party = Party::join(&ours, proxy.connect_string()).await;
+        let _late = proxy.delay(Direction::ToClient, NEWS);
         let one = party.lock("mutex", mixed_path.path()).await;
         let two = party.lock("mutex", mixed_path.path()).await;
         let stranger = mixed_path.lock(&other, "mutex").await;
@@ -46,7 +51,8 @@ async fn a_stranger_has_its_turn_among_tasks_that_pass_a_node_on() {
             let waits = one.begin_acquire();
             eventually("it waits", async || two.participants().await.len() == 2).await;
             let strangers = stranger.begin_acquire_for(2 * AT_ONCE);
-            mixed_path.queues_behind(1).await;
+            // The listing comes behind the news of the stranger, on the connection of the node.
+            eventually("ours knows of it", async || two.participants().await.len() == 3).await;
             two.release().await;
             acquired(waits).await.expect("acquired");
             assert_eq!(mixed_path.nodes().await[0], node[0], "it is passed on");
