@@ -160,12 +160,11 @@ write_page() {
     cat <<'PAGE'
 # Versions
 
-`make versions-matrix` writes this page. It runs the tests on each version of ZooKeeper, and the tests with other clients beside each
-version of Apache Curator and kazoo.
+`make versions-matrix` writes this page. It runs the tests on each version of ZooKeeper, and those with other clients beside each version
+of Apache Curator and kazoo.
 
-* **library**: the tests of the library, on real servers.
+* **library**, **test kit**, **zklock**: their tests. **security**: those of TLS and SASL.
 * **conformance**: 200 random scripts on a simulated and on a real server. Passed means that no script differs.
-* **test kit**, **security**, **zklock**: the tests of the test kit, of TLS and SASL, and of the tool.
 * **soak**: workers share a lock on an ensemble of three, while 40 random faults hit links, servers and workers.
 * **interop**: this crate and the other client on one lock path.
 * **takeover**: one of them takes the lock over from the other, which crashes or loses its session.

@@ -25,4 +25,4 @@ pub(crate) use zookeeper_recipes_dev::{
 pub(crate) use zookeeper_testkit::TestServer;
 
 /// Why a test does not run against real servers.
-pub(crate) const REAL_PAUSES: &str = "minutes of pauses are measured in virtual time only";
+pub(crate) const REAL_PAUSES: &str = "long pauses need virtual time";
