@@ -1,5 +1,7 @@
 //! Requests to let go, which either side sends to the other.
 
+use zookeeper_recipes_dev::eventually;
+
 use crate::support::commands::acquired;
 use crate::support::mixed_path::{MixedPath, each};
 use crate::support::peers::{CURATOR, OURS, shared};
@@ -18,6 +20,10 @@ async fn each_asks_the_other() {
         holder.acquire().await;
         let waiting = waiter.begin_acquire();
         mixed_path.queues_behind(1).await;
+        // Curator's waiter watches its node once it has created it, and sees no request that came before.
+        let own = mixed_path.nodes().await.pop().expect("a waiter");
+        let servers = &mixed_path.testbed.servers;
+        eventually("it listens", async || servers.is_watched(&own).await).await;
         let requested = holder.begin_requested();
         for node in mixed_path.nodes().await {
             party.revoke(&node).await;

@@ -71,6 +71,13 @@ impl Servers {
         total.trim().parse().unwrap()
     }
 
+    /// Returns whether a client watches the data of this node of a real server.
+    pub async fn is_watched(&self, path: &str) -> bool {
+        let Self::One(server) = self else { panic!("each has its own") };
+        let answer = server.four_letter_word("wchp").await.unwrap();
+        answer.lines().any(|line| line == path)
+    }
+
     /// Disconnects two servers from each other until the returned value is dropped.
     pub fn part(&self, one: usize, other: usize) -> Box<dyn Any> {
         match self {

@@ -15,7 +15,7 @@ use crate::support::our_leaders::{Leading, Term};
 pub(crate) type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// How long an idle node is kept.
-const RETENTION: Duration = Duration::from_secs(60);
+const RETENTION: Duration = Duration::from_secs(600);
 
 pub(crate) enum Lock {
     Mutex(InterProcessMutex),

@@ -77,7 +77,9 @@ async fn a_read_only_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_takes_no_more_connections_of_an_address() {
     let server = TestServer::builder().property("maxClientCnxns", "1").start().await.unwrap();
-    let holds = patient().connection_timeout(LONG).connect(server.connect_string()).await.unwrap();
+    // No pause of this machine makes it give its connection up to the other one.
+    let holds = Curator::builder().session_timeout(LONG).connection_timeout(LONG);
+    let holds = holds.connect(server.connect_string()).await.unwrap();
     let refused = within("the error", patient().connect(server.connect_string())).await;
     let error = fails(refused, ErrorKind::Unavailable);
     assert!(error.to_string().contains("`maxClientCnxns`"), "{error}");

@@ -60,8 +60,7 @@ async fn client_s5_a_reconnection_with_many_waiters_keeps_the_session() {
     let mut testbed = Testbed::real().await;
     // Writers, which have a node each. Two watches each: 300 KB, were there no budget.
     testbed.path = format!("{}/{}", testbed.path, "x".repeat(900));
-    let builder = testbed.builder().session_timeout(Duration::from_secs(20));
-    let (link, curator) = testbed.linked_with_parent(builder).await;
+    let (link, curator) = testbed.linked_with_parent(testbed.patient_builder()).await;
     let session = curator.session_id().unwrap();
     let other = testbed.curator().await;
     let holder = testbed.read_write(&other).write().await.unwrap();

@@ -11,6 +11,9 @@ type AnyError = Box<dyn std::error::Error>;
 
 const ENDED: i32 = 7;
 
+/// A hold that is left behind lasts as long.
+const SESSION: Duration = Duration::from_secs(60);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_holder_has_the_lock_at_once() {
     let testbed = Testbed::real().await;
@@ -23,7 +26,7 @@ async fn the_next_holder_has_the_lock_at_once() {
         program.stdout(Stdio::null()).kill_on_drop(true);
         let status = within("the program", program.status()).await.unwrap();
         assert_eq!(status.code(), Some(ENDED));
-        let next = mutex.acquire_timeout(Duration::from_secs(2)).await;
+        let next = mutex.acquire_timeout(SESSION / 2).await;
         let next = next.unwrap_or_else(|error| panic!("{round}: it is still held: {error}"));
         next.release().await.unwrap();
     }
@@ -40,7 +43,8 @@ fn program() {
 
 #[tokio::main]
 async fn main() -> Result<(), AnyError> {
-    let curator = Curator::connect(&std::env::var("SERVERS")?).await?;
+    let curator = Curator::builder().session_timeout(SESSION);
+    let curator = curator.connect(&std::env::var("SERVERS")?).await?;
     let mutex = curator.mutex(std::env::var("LOCK")?)?;
     let billed = mutex.run(async |_hold| -> Result<u64, AnyError> { Ok(bill().await?) }).await?;
     println!("{billed}");

@@ -11,15 +11,22 @@ fn runtime() -> Runtime {
 
 #[tokio::test]
 async fn it_outlasts_blocking_code_and_bodies_run_where_they_were_given() {
-    const T: Duration = Duration::from_secs(2);
+    const T: Duration = Duration::from_secs(10);
     let testbed = Testbed::real().await;
     let runtime = runtime();
     let builder = testbed.builder().session_timeout(T).runtime(runtime.handle().clone());
     let curator = testbed.connect(builder).await;
     let mutex = testbed.mutex(&curator);
     let guard = mutex.acquire().await.unwrap();
-    // The only thread of this runtime.
-    std::thread::sleep(2 * T);
+    let (renewed, renewals) = std::sync::mpsc::channel();
+    let view = guard.view();
+    runtime.spawn(async move {
+        while view.session_lease_renewed().await.is_ok() && renewed.send(()).is_ok() {}
+    });
+    // This blocks the only thread of the test's runtime.
+    for _ in 0..2 {
+        renewals.recv_timeout(LONG).expect("a renewal");
+    }
     assert!(guard.is_held(), "{:?}", guard.loss());
     let selector = curator.leader_selector(format!("{}/selector", testbed.path)).unwrap();
     let bodies = selector.run(async |_| Handle::current().id()).await.unwrap();

@@ -127,7 +127,10 @@ async fn the_next_leads_when_the_leader_is_gone() -> Result {
 #[tokio::test]
 async fn a_restart_of_the_server_costs_nothing() -> Result {
     let server = TestServer::start().await?; // of its own: others would notice
-    let curator = Curator::connect(server.connect_string()).await?;
+    let curator = Curator::builder()
+        .session_timeout(Duration::from_secs(60)) // longer than the restart takes a busy machine
+        .connect(server.connect_string())
+        .await?;
     let mutex = curator.mutex(random_path("orders"))?;
     let guard = mutex.acquire().await?;
     server.restart().await?; // data and sessions survive
@@ -139,7 +142,7 @@ async fn a_restart_of_the_server_costs_nothing() -> Result {
 async fn a_frozen_member_costs_nothing() -> Result {
     let ensemble = TestEnsemble::start(3).await?;
     let curator = Curator::builder()
-        .session_timeout(Duration::from_secs(20)) // a silent member is left after a fifth of it
+        .session_timeout(Duration::from_secs(60)) // a silent member is left after 8 s
         .connect(ensemble.connect_string())
         .await?;
     let mutex = curator.mutex(random_path("orders"))?;

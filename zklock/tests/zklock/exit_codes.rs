@@ -37,7 +37,7 @@ run {held} -w 3 -- touch ran | | 75 | {held}~is~busy~after~3s:~held~by~host-a:12
 run {held} --timeout 3s -E 3 -- touch ran | | 3 | {held}~is~busy~after~3s:~held~by~host-a:123
 run {held} -w 0 -- touch ran | | 75 | {held}~is~busy held~by~host-a:123
 run {held} -n -q -- touch ran | ZKLOCK_SERVER={link} | 75 |
-run {held} -w 1 --quiet -E 9 -- touch ran | | 9 |
+run {held} -w 3 --quiet -E 9 -- touch ran | | 9 |
 run {path} --once k --read -- touch ran | | 64 | cannot~be~used~with
 run {path} --once k --count 2 -- touch ran | | 64 | cannot~be~used~with
 run {path} {path}/b --once k -- touch ran | | 64 | --once~takes~one~PATH

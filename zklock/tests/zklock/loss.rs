@@ -124,8 +124,9 @@ async fn lost_by(number: usize, row: Row) {
         Killed => running.signal(Signal::SIGKILL),
         SupervisorKilled => send(Signal::SIGKILL, supervisor),
         SupervisorStopped => {
-            stop(supervisor).await;
+            // No renewal lets it go on.
             fault = Some(link.stall(Direction::Both));
+            stop(supervisor).await;
         }
         BothKilled => {
             running.stop().await;

@@ -40,11 +40,14 @@ async fn a_wrong_clock_does_not_change_what_a_waiter_says() {
     let skewed = |tool: Tool, skew: &str| tool.env("LD_PRELOAD", &library).env("SKEW", skew);
     let says = async |skew: &str| {
         let mut waiting = skewed(scene.run("true"), skew).start();
+        let busy = skewed(scene.run_with(["-w", "11s"], "true"), skew).start();
         let reminder = waiting.stderr.lines(1).await[0].clone();
-        let busy = skewed(scene.run_with(["-w", "1s"], "true"), skew).ended().await;
+        let busy = busy.ended().await;
         let ended = waiting.ended_by(Signal::SIGTERM).await;
-        let lines = [&reminder, busy.last_line(75, &[]), ended.last_line(143, &[])];
-        for line in lines {
+        let at_signal = ended.last_line(143, &[]);
+        // It asks for the holder for half a second, which a busy machine may exceed.
+        let at_signal = at_signal.contains("queued ").then_some(at_signal);
+        for line in [&reminder, busy.last_line(75, &[])].into_iter().chain(at_signal) {
             let age = queued(line);
             // The reminder comes after ten seconds, and an age is in whole seconds.
             assert!(age >= Duration::from_secs(9), "{skew}: {line}");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use nix::sys::signal::Signal;
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_recipes_dev::eventually;
+use zookeeper_recipes_dev::{eventually, within};
 use zookeeper_testkit::{Cut, Direction, Fault, FaultProxy, Message, Operation, TestServer};
 
 use crate::support::scene::Scene;
@@ -69,10 +69,10 @@ async fn the_time_to_wait_does_not_end_a_run_that_has_the_lock() {
     let link = scene.link().await;
     let began = Instant::now();
     let tool = scene.run_with(["-w", "4"], "exit 3").env("ZKLOCK_SERVER", link.connect_string());
-    let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "60s").start();
     // The first two are of the way to the lock, this one looks for other recipes on its path.
     let slow = link.hold(Message::reply(Operation::List).nth(3));
-    slow.struck().await;
+    let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "60s").start();
+    within("the look for other recipes", slow.struck()).await;
     tokio::time::sleep_until((began + LIMIT + Duration::from_millis(500)).into()).await;
     slow.heal();
     running.ended().await.quietly(3);
@@ -88,10 +88,8 @@ async fn a_waiter_without_a_terminal_says_after_a_while_what_it_waits_for_and_at
     scene.children_are(2).await;
     let mut waiting = scene.run("true").start();
     scene.children_are(3).await;
-    let early = scene.run("true").start();
-    scene.children_are(4).await;
     let path = &scene.path;
-    let ended = early.ended_by(Signal::SIGTERM).await;
+    let ended = scene.interrupted(|| scene.run("true")).await;
     ended.one_line(
         143,
         &["ended by SIGTERM after ", &format!("waiting for {path}: held by first, queued ")],

@@ -190,10 +190,13 @@ impl Running {
     }
 }
 
-/// `SIGSTOP`, and until it is.
+/// `SIGSTOP`, until it is. A supervisor is sent `SIGCONT` by `zklock` with each renewal of the lease.
 pub(crate) async fn stop(id: i32) {
-    send(Signal::SIGSTOP, id);
-    eventually("it is stopped", async || Process::is_stopped(id)).await;
+    eventually("it is stopped", async || {
+        send(Signal::SIGSTOP, id);
+        Process::is_stopped(id)
+    })
+    .await;
 }
 
 impl Ended {
