@@ -52,25 +52,29 @@ async fn try_connect(settings: &Settings) -> Result<Option<Curator>, Failure> {
     }
 }
 
-/// Resolves if all servers refuse a TLS handshake, which the client repeats until its time is up.
+/// Resolves when all servers refuse a TLS handshake, which the client repeats until its time is up.
 async fn refused_by_tls(settings: &Settings) -> Failure {
     if settings.tls.is_none() {
         return pending().await;
     }
-    sleep(PAUSE).await; // a session is opened sooner than that
-    let servers = each(&settings.server);
-    let reactions =
-        join_all(servers.map(|server| accepts(server, settings.tls.as_ref(), PATIENCE)));
-    let refusals: Option<Vec<_>> = reactions
-        .await
-        .into_iter()
-        .map(|reaction| reaction.err().filter(Reaction::is_refusal))
-        .collect();
-    let Some(refusals) = refusals else { return pending().await };
-    let said = each(&settings.server)
-        .zip(refusals)
-        .map(|(server, does)| format!("{} {does}", address_of(server)));
-    Failure::unavailable(format!("no ZooKeeper: {}", said.collect::<Vec<_>>().join("; ")))
+    loop {
+        sleep(PAUSE).await; // a session is opened sooner than that
+        let servers = each(&settings.server);
+        let reactions =
+            join_all(servers.map(|server| accepts(server, settings.tls.as_ref(), PATIENCE)));
+        let refusals: Option<Vec<_>> = reactions
+            .await
+            .into_iter()
+            .map(|reaction| reaction.err().filter(Reaction::is_refusal))
+            .collect();
+        // A server that is down, or slow, may refuse later.
+        let Some(refusals) = refusals else { continue };
+        let said = each(&settings.server)
+            .zip(refusals)
+            .map(|(server, does)| format!("{} {does}", address_of(server)));
+        let said = said.collect::<Vec<_>>().join("; ");
+        return Failure::unavailable(format!("no ZooKeeper: {said}"));
+    }
 }
 
 /// Connects for work that leaves nothing on the servers, so a failure to close the session does not matter.
