@@ -34,6 +34,8 @@ pub(super) struct SimClient {
     last_zxid: i64,
     received_at: u64,
     sent_at: u64,
+    /// When the client gives the session up, if it is not connected again until then. An attempt under way ends first.
+    gives_up_at: u64,
     connection: Option<u64>,
     phase: Phase,
     /// Number of the current timer. Earlier timers have no effect when they fire.
@@ -112,6 +114,7 @@ impl SimClient {
             last_zxid: 0,
             received_at: now,
             sent_at: now,
+            gives_up_at: now + timeout,
             connection: None,
             phase: Phase::Dialing,
             timer: 0,
@@ -210,12 +213,6 @@ impl SimClient {
         self.pings_at().is_some_and(|pings_at| now >= pings_at)
     }
 
-    /// When the client gives the session up.
-    fn expires_at(&self) -> u64 {
-        let limit = if self.session == 0 { self.timeout } else { self.timeout * 7 / 5 };
-        self.received_at + limit
-    }
-
     /// Returns true if this timer lets the client check its connection.
     pub(super) fn may_check(&self, timer: u64) -> bool {
         self.fires(timer) && self.connection.is_some()
@@ -237,7 +234,7 @@ impl SimClient {
     pub(super) fn next_address(&mut self, now: u64, rng: &mut fastrand::Rng) -> Option<Address> {
         if self.tried == 0 {
             rng.shuffle(&mut self.addresses);
-        } else if now >= self.expires_at() {
+        } else if now >= self.gives_up_at {
             return None;
         }
         let address = self.addresses[self.tried % self.addresses.len()];
@@ -257,7 +254,7 @@ impl SimClient {
             (_, 0) => ((100 * count).min(1000) << (round - 1).min(20)) + rng.u64(0..100),
             (_, place) => 50 * place + rng.u64(0..50),
         };
-        (now + waited + pause).min(self.expires_at()).max(now + 1)
+        (now + waited + pause).min(self.gives_up_at).max(now + 1)
     }
 
     /// Begins to use a new connection. Returns the first message to the server.
@@ -377,10 +374,11 @@ impl SimClient {
     /// Loses the connection, and begins to dial.
     pub(super) fn lose_connection(&mut self) -> LostConnection {
         let was_connected = matches!(self.phase, Phase::Restoring | Phase::Ready);
-        self.phase = Phase::Dialing;
-        if was_connected {
+        if self.phase == Phase::Ready {
             self.tried = 0;
+            self.gives_up_at = self.received_at + self.timeout * 7 / 5;
         }
+        self.phase = Phase::Dialing;
         LostConnection {
             number: self.connection.take(),
             was_connected,

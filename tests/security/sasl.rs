@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use zookeeper_recipes::zookeeper_client::{Acls, Client, Connector, SaslOptions};
 use zookeeper_recipes::{ErrorKind, Released};
-use zookeeper_recipes_dev::{fails, within};
+use zookeeper_recipes_dev::{fails, is_before, within};
 use zookeeper_testkit::TestServer;
 
 use crate::support::holder::{Holder, options};
@@ -55,6 +55,26 @@ async fn a_wrong_credential_is_refused_at_once() {
         assert!(error.to_string().contains(server.connect_string()), "wrong {what}: {error}");
         assert!(began.elapsed() < CONNECTION_TIMEOUT / 2, "after {:?}", began.elapsed());
     }
+}
+
+/// An older server keeps the name that it looked up last.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_user_with_the_password_of_the_last_one_is_accepted_before_3_9() {
+    let server = start().await;
+    let ours = options().connector(connector("right")).connect(server.connect_string());
+    drop(within("a session", ours).await.unwrap());
+    let unknown = Client::connector().with_sasl(SaslOptions::digest_md5("nobody", "right"));
+    let builder = options().acls(Acls::creator_all()).connector(unknown);
+    let connected = within("an answer", builder.connect(server.connect_string())).await;
+    if !is_before(&server.four_letter_word("srvr").await.unwrap(), [3, 9]) {
+        fails(connected, ErrorKind::AuthenticationFailed);
+        return;
+    }
+    let curator = connected.unwrap();
+    let guard = curator.mutex("/lock").unwrap().acquire().await.unwrap();
+    let (acls, _) = curator.client().unwrap().get_acl(guard.node()).await.unwrap();
+    assert_eq!((acls[0].scheme(), acls[0].id()), ("sasl", "nobody"), "{acls:?}");
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,8 +24,8 @@ pub enum LossPolicy {
     /// standard policy. No safer, and a rolling restart of the servers costs every hold.
     #[doc(alias = "StandardConnectionStateErrorPolicy")]
     Suspended,
-    /// When the client knows that the session is over, `1.4 T` after it last heard of a server: Apache Curator's session
-    /// policy. **Another process may hold the lock for `0.4 T` and more by then**, and a process that was stopped does not
+    /// When the client knows that the session is over, `1.4 T` to `1.6 T` after it last heard of a server: Apache Curator's
+    /// session policy. **Another process may hold the lock for `0.6 T` by then**, and a process that was stopped does not
     /// know at its first check. For work that must not be interrupted, and is harmless or fenced when done twice.
     #[doc(alias = "SessionConnectionStateErrorPolicy")]
     SessionExpired,

@@ -152,6 +152,27 @@ async fn it_runs_down_when_no_server_answers_and_ends_with_the_hold() {
     testbed.children_are(0).await;
 }
 
+/// As the guide's table of policies says.
+#[tokio::test(start_paused = true)]
+async fn under_the_policy_of_the_session_a_hold_overlaps_the_next_one() {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::short_lived_builder).await;
+    let policy = curator.with_loss_policy(LossPolicy::SessionExpired);
+    let guard = testbed.mutex(&policy).acquire().await.unwrap();
+    let next = testbed.waits(&testbed.curator().await).await;
+    round_trip(&curator).await;
+    let heard = Instant::now();
+    let stalled = link.stall(Direction::Both);
+    let next = held(next).await;
+    let both = Instant::now();
+    assert!(guard.is_held(), "{:?}", guard.loss());
+    assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
+    let lost = heard.elapsed();
+    assert!((SHORT * 7 / 5..SHORT * 8 / 5 + lateness()).contains(&lost), "{lost:?}");
+    assert!(is_real() || both.elapsed() > SHORT / 4, "{:?}", both.elapsed());
+    drop(stalled);
+    next.release().await.unwrap();
+}
+
 mod real {
     use super::*;
     use zookeeper_recipes::zookeeper_client::{Client, SessionState};
