@@ -40,7 +40,7 @@ async fn a_wrong_clock_does_not_change_what_a_waiter_says() {
     let skewed = |tool: Tool, skew: &str| tool.env("LD_PRELOAD", &library).env("SKEW", skew);
     let says = async |skew: &str| {
         let mut waiting = skewed(scene.run("true"), skew).start();
-        let busy = skewed(scene.run_with(["-w", "11s"], "true"), skew).start();
+        let busy = skewed(scene.run_with(["-w", "13s"], "true"), skew).start();
         let reminder = waiting.stderr.lines(1).await[0].clone();
         let busy = busy.ended().await;
         let ended = waiting.ended_by(Signal::SIGTERM).await;
@@ -49,7 +49,7 @@ async fn a_wrong_clock_does_not_change_what_a_waiter_says() {
         let at_signal = at_signal.contains("queued ").then_some(at_signal);
         for line in [&reminder, busy.last_line(75, &[])].into_iter().chain(at_signal) {
             let age = queued(line);
-            // The reminder comes after ten seconds, and an age is in whole seconds.
+            // The reminder comes after ten seconds, as does the look before the end of `-w`. An age is in whole seconds.
             assert!(age >= Duration::from_secs(9), "{skew}: {line}");
             assert!(age <= began.elapsed() + Duration::from_secs(1), "{skew}: {line}");
         }
