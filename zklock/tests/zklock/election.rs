@@ -240,7 +240,8 @@ async fn who_stands_by_is_told_of_wrong_options_at_once() {
     let holder = scene.curator().await;
     let latch = holder.leader_latch(&scene.path).unwrap();
     within("it leads", latch.leadership()).await.unwrap();
-    let ended = elect(&scene, &["--kill-after", "4s"], "true").ended().await;
+    let options = ["--session-timeout=10s", "--kill-after=4s"];
+    let ended = elect(&scene, &options, "true").ended().await;
     ended.one_line(64, &["--kill-after", "10s"]);
     assert_eq!(scene.children().await.len(), 1);
     latch.close().await.unwrap();

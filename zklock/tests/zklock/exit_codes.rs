@@ -52,7 +52,7 @@ run {path} -- touch ran | ZKLOCK_ACL=world:anyone:x | 64 | world:anyone:x
 run {path} --acl auth::cdrwa -- touch ran | | 64 | acl
 run {private} --acl auth::cdrwa -c exit~3 | ZKLOCK_AUTH=digest:ours:{secret} | 3 |
 run {path} -- touch ran | ZKLOCK_AUTH=sasl:{secret} | 64 | sasl:user:password
-check | | 0 | >{server}~granted~a~session~with~a~timeout~of~10s
+check | | 0 | >{server}~granted~a~session~with~a~timeout~of~30s
 check {path} | | 0 | >{path}~exists >created~and~deleted~under~{path}
 check {path} --server {server},{nowhere} | | 69 | >FAIL >{nowhere}~cannot~be~connected~to >start~it >created~and~deleted
 check --server {server}~{nowhere} | | 64 | connect~string separate~servers~by~commas
@@ -109,7 +109,7 @@ run {path} --read --count 2 -- touch ran | | 64 | cannot~be~used~with
 run {path} --count 0 -- touch ran | | 64 | --count
 run {path} --on-lost cry -- touch ran | | 64 | cry
 run {path} --on-revoke cry -- touch ran | | 64 | cry
-run {path} --kill-after 4s -- touch ran | | 64 | --kill-after 10s
+run {path} --kill-after 4s -- touch ran | ZKLOCK_SESSION_TIMEOUT=10s | 64 | --kill-after 10s
 run {path} --session-timeout 0 -- touch ran | | 64 | from~100~ms~to~24~h
 run {path} --connection-timeout 25h -- touch ran | | 64 | from~100~ms~to~24~h
 run {path} -- touch ran | ZKLOCK_SESSION_TIMEOUT=soon | 64 | 'soon'~for~ZKLOCK_SESSION_TIMEOUT:

@@ -214,6 +214,7 @@ async fn who_watches_a_lock_goes_on_after_an_outage() {
     let link = scene.link().await;
     let node = scene.contender(&format!("{GUID}lock-"), b"host-a", ANYTHING).await;
     let tool = scene.zklock(["ls", &scene.path, "--watch=100ms", "--connection-timeout=5s"]);
+    let tool = tool.env("ZKLOCK_SESSION_TIMEOUT", "10s");
     let mut watching = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
     watching.stdout.says("host-a").await;
     let refused = link.refuse();

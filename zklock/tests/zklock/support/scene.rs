@@ -89,7 +89,6 @@ impl Scene {
             .env("LIFE", self.folder.join("life"))
             .env("GATE", self.folder.join("gate"))
             .env("ZKLOCK_SERVER", self.server.connect_string())
-            .env("ZKLOCK_SESSION_TIMEOUT", "10s")
     }
 
     /// `zklock run PATH -- sh -c SCRIPT`.
