@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::op::{Happened, Op};
 use super::tree::{Fired, LogEntry, Tree};
+use crate::client::ServerError;
 
 /// An effect of one log entry.
 #[derive(Clone, Debug)]
@@ -15,6 +16,9 @@ pub enum Logged {
     Deleted(String),
     Changed(String, Vec<u8>),
     SessionEnded(i64),
+    /// A request was refused, because the servers believe the session to be at another server. A dial that was given up can cause
+    /// that long after it, and the next write shows it (ZOOKEEPER-710).
+    SessionMoved(i64),
 }
 
 /// An effect, with its transaction.
@@ -58,6 +62,9 @@ impl LogObserver {
         let mut effects = Vec::new();
         if matches!(entry.op, Ok(Op::Close)) {
             effects.push((Logged::SessionEnded(session), Vec::new()));
+        }
+        if matches!(entry.op, Err(ServerError::SessionMoved)) {
+            effects.push((Logged::SessionMoved(session), Vec::new()));
         }
         for fired in fired {
             let data = tree.node(&fired.path).map(|(_, data)| data.to_vec()).unwrap_or_default();
