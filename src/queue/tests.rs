@@ -408,8 +408,8 @@ fn no_fenced_write_begins_after_the_lease_term_ended() {
     });
 }
 
-/// Begins a hold while another thread ends the session. Returns the wait of the caller.
-fn begin_while_the_session_ends(queue: &Arc<Queue>) -> Waiting {
+/// Begins a hold while another thread ends it. Returns the wait of the caller.
+fn begin_while(queue: &Arc<Queue>, ends: fn(&Queue)) -> Waiting {
     let waiting = queue.join();
     let create = CREATES.with_borrow_mut(VecDeque::pop_front).expect("a create");
     let first = queue.created(&create);
@@ -420,7 +420,7 @@ fn begin_while_the_session_ends(queue: &Arc<Queue>) -> Waiting {
         }
     });
     let ending = queue.clone();
-    let end = spawn(move || ending.end_session());
+    let end = spawn(move || ends(&ending));
     join(entry);
     join(end);
     waiting
@@ -428,9 +428,19 @@ fn begin_while_the_session_ends(queue: &Arc<Queue>) -> Waiting {
 
 /// Catches "lease: a term begins in the step that checks the lease".
 #[test]
+fn a_hold_that_begins_while_its_connection_closes_is_lost() {
+    explore(|queue| {
+        let mut waiting = begin_while(&queue, |queue| queue.nodes.session.lease.begin_closing());
+        if let Some(hold) = answer_of(&mut waiting) {
+            assert_eq!(hold.state().end(), Some(End::Lost(Loss::Closed)));
+        }
+    });
+}
+
+#[test]
 fn a_hold_that_begins_while_its_session_ends_is_lost() {
     explore(|queue| {
-        let mut waiting = begin_while_the_session_ends(&queue);
+        let mut waiting = begin_while(&queue, Queue::end_session);
         if let Some(hold) = answer_of(&mut waiting) {
             assert_eq!(hold.state().end(), Some(End::Lost(Loss::SessionExpired)));
             drop(hold);
@@ -496,7 +506,7 @@ fn a_release_at_the_end_of_the_session_deletes_the_node_once() {
 #[test]
 fn a_hold_that_begins_while_its_session_ends_does_not_keep_the_next_caller_waiting() {
     explore(|queue| {
-        let mut waiting = begin_while_the_session_ends(&queue);
+        let mut waiting = begin_while(&queue, Queue::end_session);
         // Without a hold, the entry goes on in the next session.
         let Some(_lost) = answer_of(&mut waiting) else { return };
         let _next = queue.join();
