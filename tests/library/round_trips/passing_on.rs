@@ -261,7 +261,8 @@ async fn a_kept_node_is_given_up_when_a_stranger_comes() {
         assert_eq!(guard.node(), node);
         guard.release().await.unwrap();
     }
-    assert!(!client.took().contains(&Operation::Create));
+    let took = client.took();
+    assert!(!took.contains(&Operation::Create) && !took.contains(&Operation::List), "{took:?}");
     settle().await;
     let stranger = testbed.mutex(&testbed.curator().await);
     let guard = stranger.acquire_timeout(Duration::from_secs(1)).await;
