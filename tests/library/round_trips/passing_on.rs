@@ -250,7 +250,9 @@ async fn a_kept_node_is_given_up_when_a_stranger_comes() {
     let mutex = testbed.mutex(&client.curator).with_retention(Duration::from_secs(10));
     let guard = mutex.acquire().await.unwrap();
     let node = guard.node().to_owned();
+    client.took();
     guard.release().await.unwrap();
+    eventually("the look for others", async || client.log().contains(&Operation::List)).await;
     round_trip(&client.curator).await;
     client.took();
     for tries in [false, true, false] {
