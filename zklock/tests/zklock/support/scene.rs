@@ -109,16 +109,17 @@ impl Scene {
     /// five has to name the holder.
     pub(crate) async fn interrupted(&self, tool: impl Fn() -> Tool) -> Ended {
         let before = self.children().await.len();
-        for attempt in 1.. {
+        let mut attempts = 0;
+        loop {
             let waiting = tool().start();
             self.children_are(before + 1).await;
             let ended = waiting.ended_by(Signal::SIGTERM).await;
-            if attempt == 5 || ended.stderr.contains("held by ") {
+            attempts += 1;
+            if attempts == 5 || ended.stderr.contains("held by ") {
                 return ended;
             }
             self.children_are(before).await;
         }
-        unreachable!()
     }
 
     /// For the variable `LIFE` of a command.
