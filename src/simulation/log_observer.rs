@@ -18,7 +18,7 @@ pub enum Logged {
     SessionEnded(i64),
     /// A request was refused, because the servers believe the session to be at another server. A dial that was given up can cause
     /// that long after it, and the next write shows it (ZOOKEEPER-710).
-    SessionMoved(i64),
+    SessionMoved,
 }
 
 /// An effect, with its transaction.
@@ -60,11 +60,10 @@ impl LogObserver {
         self.reported = entry.zxid;
         let (zxid, session) = (entry.zxid, entry.session);
         let mut effects = Vec::new();
-        if matches!(entry.op, Ok(Op::Close)) {
-            effects.push((Logged::SessionEnded(session), Vec::new()));
-        }
-        if matches!(entry.op, Err(ServerError::SessionMoved)) {
-            effects.push((Logged::SessionMoved(session), Vec::new()));
+        match &entry.op {
+            Ok(Op::Close) => effects.push((Logged::SessionEnded(session), Vec::new())),
+            Err(ServerError::SessionMoved) => effects.push((Logged::SessionMoved, Vec::new())),
+            _ => {}
         }
         for fired in fired {
             let data = tree.node(&fired.path).map(|(_, data)| data.to_vec()).unwrap_or_default();

@@ -392,7 +392,7 @@ impl Judge {
             }
             Logged::SessionEnded(_) => {}
             // The last effect of a trouble that was over.
-            Logged::SessionMoved(_) => state.wrong.2 = Some(Instant::now()),
+            Logged::SessionMoved => state.wrong.2 = Some(Instant::now()),
         }
     }
 

@@ -25,7 +25,7 @@ pub enum LossPolicy {
     #[doc(alias = "StandardConnectionStateErrorPolicy")]
     Suspended,
     /// When the client knows that the session is over, `1.4 T` to `1.6 T` after it last heard of a server: Apache Curator's
-    /// session policy. **Another process may hold the lock for `0.6 T` by then**, and a process that was stopped does not
+    /// session policy. **Another process may hold the lock for up to `0.6 T` by then**, and a process that was stopped does not
     /// know at its first check. For work that must not be interrupted, and is harmless or fenced when done twice.
     #[doc(alias = "SessionConnectionStateErrorPolicy")]
     SessionExpired,

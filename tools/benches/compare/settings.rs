@@ -66,15 +66,15 @@ impl Settings {
 
     /// Returns the table of the documentation that the figures may replace.
     pub(crate) fn table(&self) -> Option<Table> {
-        let works = self.works();
-        let is_growth = GROWTH.iter().all(|work| works.iter().any(|other| other.name == work.name));
         if self.smoke || self.rounds < 5 {
             return None;
         }
         if self.names.is_empty() {
             return Some(Table::Comparison);
         }
-        is_growth.then_some(Table::Growth)
+        let works = self.works();
+        let is_there = |work: &Work| works.iter().any(|other| other.name == work.name);
+        GROWTH.iter().all(is_there).then_some(Table::Growth)
     }
 }
 
