@@ -12,7 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use futures_util::future::{BoxFuture, maybe_done};
+use futures_util::future::{BoxFuture, FutureExt, maybe_done};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
@@ -30,9 +30,7 @@ use crate::client::{
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind};
 use crate::metrics::{self, Operation};
-use crate::queue::rules::node_name::{
-    Kind, is_safe_sequence, last_number, protected_prefix, retainable,
-};
+use crate::queue::rules::node_name::{is_safe_sequence, last_number, protected_prefix, retainable};
 use crate::random;
 use crate::session::Session;
 use crate::session::cleanup::{CleanupTask, clean_up, find, run_once};
@@ -43,7 +41,7 @@ pub(super) enum Placement {
     /// The gap rule tells the position.
     Position(Position),
     /// The listing that was sent behind the create; with a watch on the children, if one was asked for.
-    Listing(Arc<Listing>, Option<ChildrenWatch>),
+    Listing(Listing, Option<ChildrenWatch>),
     Unknown,
 }
 
@@ -118,7 +116,7 @@ pub(super) fn send(
         Some(write) => {
             // A downgraded read has the number of its writer, so this is the whole name.
             prefix.push_str(write.znode().digits());
-            sent_now(create_companion(client, request.clone(), prefix.clone(), write.clone()))
+            send_companion(client, request.clone(), prefix.clone(), write)
         }
         None => {
             let session = nodes.session.clone();
@@ -174,11 +172,7 @@ async fn create(
     let parent = (with == CreateWith::WatchAndListing).then(|| watch_parent(&path_nodes, &client));
     let watched = watch_children.map(|room| (client.list_and_watch(path), room));
     let needs_listing = with != CreateWith::Nothing && watched.is_none();
-    // A reader awaits the listing of another one, if one is under way: `decide` does.
-    let shares = needs_listing && request.kind == Kind::Read;
-    let begun = if shares { path_nodes.listings.begin() } else { None };
-    let lists = needs_listing && (begun.is_some() || !shares);
-    let listed = lists.then(|| client.list(path));
+    let listed = needs_listing.then(|| client.list(path));
     let created = session.renew_on_success(stamp, create).await;
     if created.is_err() {
         return Answered { created, placement: Placement::Unknown };
@@ -189,19 +183,37 @@ async fn create(
     let listing = match (watched, listed) {
         (Some((watched, room)), _) => {
             let watched = watched.await;
-            watched.ok().map(|(listing, watch)| (Arc::new(listing), Some(watch.with(room))))
+            watched.ok().map(|(listing, watch)| (listing, Some(watch.with(room))))
         }
-        (None, Some(listed)) => listed.await.ok().map(|listing| (Arc::new(listing), None)),
+        (None, Some(listed)) => listed.await.ok().map(|listing| (listing, None)),
         (None, None) => None,
     };
-    if let Some((begun, (listing, _))) = begun.zip(listing.as_ref()) {
-        begun.answered(Some(listing.clone()));
-    }
     let placement = match listing {
         Some((listing, watch)) => Placement::Listing(listing, watch),
         None => Placement::Unknown,
     };
     Answered { created, placement }
+}
+
+/// Sends the create of a read alongside a write hold. The read outlives the write hold, so the znode of the write hold must not
+/// pass to another writer. The fence keeps the write hold from its end until the znode is marked and the create is sent.
+fn send_companion(
+    client: Client,
+    request: Arc<Request>,
+    prefix: String,
+    write: &Arc<HoldState>,
+) -> BoxFuture<'static, Answered> {
+    let sent = write.fence(|| {
+        write.znode().set_accompanied();
+        sent_now(create_companion(client, request, prefix, write.clone()))
+    });
+    // The caller reports how the write hold ended.
+    let ended = |_| {
+        let created = Err(Failure::NoNode);
+        let answered = Answered { created, placement: Placement::Unknown };
+        std::future::ready(answered).boxed()
+    };
+    sent.unwrap_or_else(ended)
 }
 
 /// Creates a read alongside a write hold, in one transaction that checks that the write hold's znode exists: so no writer can

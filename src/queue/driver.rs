@@ -42,6 +42,8 @@ use crate::sync::Mutex;
 pub(super) struct QueueDriver {
     pub(super) current_nodes: Arc<CurrentNodes>,
     pub(super) family: Family,
+    /// The queue of readers.
+    pub(super) shared: bool,
     /// Counts the nodes until they are known to be deleted.
     pub(super) nodes: TaskTracker,
     /// Notifies the entry that no caller waits.
@@ -56,6 +58,8 @@ struct Inner {
     callers: BTreeMap<Ticket, Caller>,
     /// The node that is first.
     first: Option<First>,
+    /// The nodes that drain.
+    draining: BTreeMap<NodeId, First>,
 }
 
 /// The part of a waiter that the queue does not decide by.
@@ -175,20 +179,32 @@ impl Inner {
     /// Takes one event: gathers the conditions, decides, and sends the requests.
     fn step(&mut self, driver: &QueueDriver, event: Event) -> VecDeque<Action> {
         let mut actions = VecDeque::new();
-        let mut term = None;
+        let mut found = Vec::new();
         let first = &mut self.first;
         let commands = self.queue.on(event, |question| {
             let (conditions, terms) = look(driver, first.as_mut(), question);
             if let Some(LeaseTerms { ended, current }) = terms {
                 actions.push_back(Action::WakeEndedTerms(ended));
-                term = current;
+                found.extend(current);
             }
             conditions
         });
         for command in commands {
-            actions.extend(self.prepare(driver, command, &mut term));
+            actions.extend(self.prepare(driver, command, &found));
         }
         actions
+    }
+
+    /// Takes out the node, which is first or drains.
+    fn take(&mut self, node: NodeId) -> Option<First> {
+        let first = self.first.take_if(|first| first.id() == node);
+        first.or_else(|| self.draining.remove(&node))
+    }
+
+    /// Returns true if the node is first or drains.
+    fn has(&self, node: NodeId) -> bool {
+        self.first.as_ref().is_some_and(|first| first.id() == node)
+            || self.draining.contains_key(&node)
     }
 
     /// Sends the request of a command, and collects the values that its action needs.
@@ -196,11 +212,16 @@ impl Inner {
         &mut self,
         driver: &QueueDriver,
         command: Command,
-        term: &mut Option<Arc<LeaseTerm>>,
+        terms: &[Arc<LeaseTerm>],
     ) -> Option<Action> {
         let Self { callers, first, .. } = self;
         Some(match command {
-            Command::Delete => Action::ConfirmDelete(first.take()?.delete()?),
+            Command::Delete(node) => Action::ConfirmDelete(self.take(node)?.delete()?),
+            Command::Drain => {
+                let first = first.take()?;
+                self.draining.insert(first.id(), first);
+                return None;
+            }
             Command::Create { ticket, ticket_limit, watch_children } => {
                 let sent = callers.get(&ticket).and_then(|caller| {
                     #[cfg(all(test, feature = "simulation"))]
@@ -209,15 +230,17 @@ impl Inner {
                 });
                 Action::Enter(sent.map(|creating| (creating, ticket_limit)))
             }
-            Command::Forget => Action::Forget(first.take()?.node),
+            Command::Forget(node) => Action::Forget(self.take(node)?.node),
             Command::Requeue => Action::Requeue(first.take()?.node),
             Command::Prove => Action::Prove(first.take()?),
             Command::Abandon => Action::Abandon(first.take()?),
             Command::Begin { ticket, hold } => {
                 let node = &first.as_ref()?.node;
+                let caller = callers.remove(&ticket)?;
+                let kind = caller.request.waiter.term;
                 Action::Begin(PendingHold {
-                    caller: callers.remove(&ticket)?,
-                    term: term.take()?,
+                    caller,
+                    term: terms.iter().find(|term| term.kind() == kind)?.clone(),
                     number: hold,
                     znode: node.znode.clone(),
                     path_nodes: node.path_nodes.clone(),
@@ -279,7 +302,7 @@ fn look(
         closing,
         lease_lasts: terms.as_ref().is_some_and(|terms| terms.current.is_some()),
         same_connection: znode.is_on_its_link(),
-        revoked: znode.is_revoked(),
+        given_up: znode.is_revoked() || znode.is_accompanied(),
         unfired,
         spare: session.has_spare_watches()
             && session.has_spare_nodes(connection.settings.ephemeral_limit),
@@ -288,8 +311,12 @@ fn look(
 }
 
 impl QueueDriver {
-    pub(super) fn new(current_nodes: &Arc<CurrentNodes>, family: Family) -> Arc<Self> {
-        Self::with(current_nodes, family, LocalQueue::new(), None)
+    pub(super) fn new(
+        current_nodes: &Arc<CurrentNodes>,
+        family: Family,
+        shared: bool,
+    ) -> Arc<Self> {
+        Self::with(current_nodes, family, shared, LocalQueue::new(), None)
     }
 
     /// Returns a hold by a semaphore's permit, which was admitted by count.
@@ -304,23 +331,31 @@ impl QueueDriver {
         let znode = node.znode.clone();
         let path_nodes = node.path_nodes.clone();
         let first = First::new(node, None);
-        let driver = Self::with(current_nodes, Family::Leases, queue, Some(first));
+        let driver = Self::with(current_nodes, Family::Leases, false, queue, Some(first));
         driver.start_hold(0, znode, &path_nodes, request, requester, term)
     }
 
     fn with(
         current_nodes: &Arc<CurrentNodes>,
         family: Family,
+        shared: bool,
         queue: LocalQueue,
         first: Option<First>,
     ) -> Arc<Self> {
+        let draining = BTreeMap::new();
         Arc::new(Self {
             current_nodes: current_nodes.clone(),
             family,
+            shared,
             nodes: TaskTracker::new(),
             abandoned: Notify::new(),
-            inner: Mutex::new(Inner { queue, callers: BTreeMap::new(), first }),
+            inner: Mutex::new(Inner { queue, callers: BTreeMap::new(), first, draining }),
         })
+    }
+
+    /// Returns true if this is the queue of such callers.
+    pub(super) fn takes(&self, family: &Family, shared: bool) -> bool {
+        self.family == *family && self.shared == shared
     }
 
     pub(super) fn connection(&self) -> &Arc<Connection> {
@@ -479,9 +514,10 @@ impl QueueDriver {
         self.carry_out(actions);
     }
 
-    /// Returns true if no task holds, and the next caller can have the node without a request.
-    pub(super) fn is_kept(&self) -> bool {
-        self.inner.lock().queue.is_kept()
+    /// Returns true if the next caller can have the node without a request, because it is kept or readers share it.
+    pub(super) fn is_open(&self) -> bool {
+        let Inner { queue, first, .. } = &mut *self.inner.lock();
+        queue.is_kept() || queue.is_shared() && first.as_mut().is_some_and(First::is_unfired)
     }
 
     /// The number of waiters, without the one that the node stands for.
@@ -489,9 +525,9 @@ impl QueueDriver {
         self.inner.lock().queue.queued()
     }
 
-    /// Returns true if the servers said that another contender is first.
-    pub(super) fn is_busy(&self) -> bool {
-        self.inner.lock().queue.is_busy()
+    /// Returns true if a task of this session keeps a caller out that comes now.
+    pub(super) fn is_taken(&self) -> bool {
+        self.inner.lock().queue.is_taken(self.shared)
     }
 }
 
@@ -504,12 +540,13 @@ impl QueueDriver {
         state: &HoldState,
     ) -> (End, ReleaseStep) {
         let end = finish(state);
+        let node = state.znode().czxid;
         let mut inner = self.inner.lock();
         if !inner.queue.is_held_by(hold) {
             return (end, ReleaseStep::Gone);
         }
         let actions = inner.step(self, Event::Released { hold, lost: end != End::Released });
-        let passed = inner.first.is_some();
+        let passed = inner.has(node);
         drop(inner);
         let step = match self.carry_out(actions) {
             _ if passed => ReleaseStep::Passed,
@@ -563,7 +600,7 @@ impl QueueDriver {
     ) -> Result<(), NotAdmitted> {
         let holder = request.waiter.clone();
         let retainable = is_retainable(first.node.znode.name());
-        let node = Node { id: first.id(), holder, sole, retainable, ticket_limit };
+        let node = Node::new(first.id(), holder, sole, retainable, ticket_limit);
         let mut inner = self.inner.lock();
         inner.first = Some(first);
         let mut actions = inner.step(self, Event::First(node));

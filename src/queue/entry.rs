@@ -23,7 +23,6 @@ use tracing::field::{Empty, display};
 
 use super::create::{Creating, Placement, create_node};
 use super::driver::{First, NotAdmitted, QueueDriver, SharedWatch};
-use super::listings::Listed;
 use super::local_queue::{Sole, Ticket};
 use super::node::OwnedNode;
 use super::path_nodes::Position;
@@ -199,8 +198,9 @@ impl Attempt {
 
                 // Wait.
                 Position::Behind { predecessor, stand_by, predecessor_is_head } => {
-                    // This saves the listing by which the queue would ask again.
-                    sole = Sole::No;
+                    // This saves the listing by which the queue would ask again. For readers the writer ahead says nothing of
+                    // writers behind them.
+                    sole = if node.znode.shared { Sole::NotAsked } else { Sole::No };
                     children = None;
                     let report = || {
                         queue.report_behind(|requester| node.path_nodes.is_held_by(requester));
@@ -291,8 +291,8 @@ async fn decide(
             Ok(Decided { position, sole, children })
         }
         Placement::Unknown => {
-            let listing = queue.unless_stopped(list_together(queue, node, request)).await?;
-            let position = match listing {
+            let listing = list(&node.nodes, request, Callers::Waiting(queue), false);
+            let position = match queue.unless_stopped(listing).await? {
                 Some(listing) => path_nodes.judge_entering(&node.znode, &listing),
                 None => Position::Gone,
             };
@@ -306,22 +306,10 @@ async fn relist(
     node: &OwnedNode,
     request: &Request,
 ) -> Result<Position, EntryAborted> {
-    let listing = queue.unless_stopped(list_together(queue, node, request)).await?;
+    let listing = list(&node.nodes, request, Callers::Waiting(queue), false);
+    let listing = queue.unless_stopped(listing).await?;
     // Without the path there is no contender, and ours is deleted too.
     Ok(listing.map_or(Position::Gone, |listing| node.path_nodes.judge(&node.znode, &listing)))
-}
-
-/// Lists the contenders, or shares the listing of another entry of the path.
-async fn list_together(
-    queue: &QueueDriver,
-    node: &OwnedNode,
-    request: &Request,
-) -> Result<Listed, EntryAborted> {
-    let session = &node.nodes.session;
-    let path = request.path.as_str();
-    let send = || session.request(|client| client.list(path));
-    let listed = Callers::Waiting(queue).retried(|| node.path_nodes.listings.list(send)).await?;
-    listed.map_err(|failure| request.aborted(path, "list", failure))
 }
 
 /// Lists the contenders; `None` if the path does not exist. `caught_up`: the server catches up with the leader first.

@@ -1,5 +1,5 @@
 //! The callers of one session that wait for one lock path, in order, and at most one node at the servers that stands for
-//! them.
+//! them. Readers and writers of a path have a queue each.
 //!
 //! Pure: an [`Event`] and the [`Conditions`] at that instant go in; [`Command`]s come out, in the order in which they have to be
 //! carried out. The [driver](super::driver) owns the lock, the requests, the callers and the clock.
@@ -7,7 +7,7 @@
 //! ```text
 //!    None --Joined--> Acquiring --First--> Held --Released--> Held again (passed on), Undecided, Retained, or Acquiring
 //!      ^                  |                 |
-//!      +------------------+-----------------+   no caller waits, or the node is deleted
+//!      +------------------+-----------------+   no caller waits, the node is deleted, or it drains
 //! ```
 //!
 //! # Passing on
@@ -23,24 +23,39 @@
 //!
 //! and, so that other processes get what they asked for,
 //!
-//! * no process asked for the node to be given up;
-//! * the node of the next holder would have the same data and ACLs, and neither holder wants a node of its own;
-//! * the next holder joined before the node was created, or while the node was the *sole* contender: a listing behind the
-//!   create, with a watch on the children, showed no other, and the watch has not fired (I6). So a contender of another process
-//!   is served before the tasks that joined after the news of it.
+//! * no process asked for the node to be given up, and no read was created alongside a write hold of the node: such a read
+//!   outlives its write hold, and would hold beside the next writer;
+//! * the node of the next holder would have the same data and ACLs;
+//! * the next holder joined before the node was created, before the listing that showed the node as the *sole* contender was
+//!   sent, or while the watch on the children of that listing has not fired (I6). So a contender of another process is served
+//!   before the tasks that joined after the news of it.
+//!
+//! # Sharing
+//!
+//! The readers of one process hold together under one node, by the same conditions. A reader joins the holders of the node
+//! without a request. That is safe because each writer behind the node waits until the node is deleted, which is after the last
+//! of its holds; a writer before the node was waited for. What sharing could break is the order, so for a reader only a writer
+//! counts as another contender: the node is sole while no write node is known. When the watch has fired, because any contender
+//! came or left, the first reader that asks sends one listing with a new watch, and those that ask meanwhile await it: no
+//! listing is sent because others come or go.
+//!
+//! If a writer is known, or if another condition is missing, the node *drains*: no further reader joins it, and it is deleted
+//! after its last hold. The waiting readers enter at once by a second node, behind the writer. So a stream of readers starves
+//! no writer.
 //!
 //! # Invariants
 //!
 //! * I1: while a caller waits, there is a node, or an entry that creates one.
-//! * I2: there is at most one node whose delete was not handed to the client.
-//! * I3: only the present hold changes the node; a late guard of an earlier hold changes nothing.
+//! * I2: there is at most one node by which a hold can begin. Each other node whose delete was not handed to the client drains,
+//!   and has a hold.
+//! * I3: only a present hold changes its node; a late guard of an earlier hold changes nothing.
 //! * I4: a hold begins in the step that checked the lease, the closing and the session.
 //! * I5: without a hold, a node is kept only while callers wait to hear whether it is the sole contender (`Undecided`), or
 //!   while none waits and its retention lasts (`Retained`).
 //! * I6: the node never passes to a caller that joined after a foreign contender was seen.
 //! * I7, which the driver keeps: wakes, answers, metrics and drops happen outside the lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,8 +78,8 @@ pub(crate) struct Waiter {
     pub(crate) node: NodeSpec,
     /// Take turns with other tasks of the session under one node.
     pub(crate) shares_queue: bool,
-    /// Give the hold a node, and so a fencing token, of its own.
-    pub(crate) node_per_hold: bool,
+    /// Hold together with others under one node.
+    pub(crate) shared: bool,
     /// Refuse the waiter rather than let it wait.
     pub(crate) no_wait: bool,
     /// Keep the node for this long after the hold, while no caller waits.
@@ -90,8 +105,8 @@ pub(super) struct Conditions {
     pub(super) lease_lasts: bool,
     /// The connection is the one on which the node was created.
     pub(super) same_connection: bool,
-    /// Another process asked for the node to be given up.
-    pub(super) revoked: bool,
+    /// Another process asked for the node to be given up, or a read was created alongside a write hold of it.
+    pub(super) given_up: bool,
     /// The watch on the children is armed and has not fired.
     pub(super) unfired: bool,
     /// More than half of the session's room for nodes and for watches is free.
@@ -140,9 +155,11 @@ pub(super) enum Command {
     /// End the retention of the node.
     EndRetention,
     /// Send the delete.
-    Delete,
+    Delete(NodeId),
     /// Forget the node, which is deleted already.
-    Forget,
+    Forget(NodeId),
+    /// Keep the node for its holds, beside the node of those that wait.
+    Drain,
     /// Send a create for this caller, and start an entry for it. Only callers with a ticket below `ticket_limit` may hold by the
     /// node. `watch_children`: send a listing with a watch on the children as well.
     Create { ticket: Ticket, ticket_limit: Ticket, watch_children: bool },
@@ -188,9 +205,13 @@ pub(super) struct Node {
     pub(super) retainable: bool,
     /// Only waiters with a ticket below this may hold by the node.
     pub(super) ticket_limit: Ticket,
+    /// The `ticket_limit` that follows if the node is sole by the listing that was asked for.
+    asked_limit: Ticket,
+    /// The present holds: one, unless they are shared.
+    holds: BTreeSet<HoldNumber>,
 }
 
-/// Tells whether a node is the only contender. `No` is final.
+/// Tells whether a node is the only contender, or the only one that counts for readers. `No` is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sole {
     NotAsked,
@@ -207,7 +228,7 @@ enum NodeState {
         behind: bool,
     },
     Held(Node),
-    /// Callers wait to hear whether the node may be passed on to them.
+    /// Without a hold, callers wait to hear whether the node may be passed on to them.
     Undecided(Node),
     Retained(Node),
 }
@@ -223,6 +244,8 @@ pub(super) struct LocalQueue {
     /// True if some waiters may not know yet that they are queued.
     has_unnotified: bool,
     node: NodeState,
+    /// The nodes that drain.
+    draining: Vec<Node>,
     /// The number of the most recent hold.
     hold: HoldNumber,
 }
@@ -235,24 +258,27 @@ impl LocalQueue {
             has_try_waiters: false,
             has_unnotified: false,
             node: NodeState::None,
+            draining: Vec::new(),
             hold: 0,
         }
     }
 
     /// A queue that begins with a hold by `node`, a semaphore's permit, which was admitted by count. The hold has number 0.
     pub(super) fn held(node: NodeId, holder: Arc<Waiter>) -> Self {
-        let node = Node { id: node, holder, sole: Sole::No, retainable: false, ticket_limit: 0 };
+        let mut node = Node::new(node, holder, Sole::No, false, 0);
+        node.holds.insert(0);
         Self { node: NodeState::Held(node), ..Self::new() }
     }
 
-    /// Takes an event, and returns the commands. `look` gathers the conditions; it is called at most once.
+    /// Takes an event, and returns the commands. `look` gathers the conditions; it is called once for each hold that may begin.
     pub(super) fn on(
         &mut self,
         event: Event,
-        look: impl FnOnce(Question) -> Conditions,
+        mut look: impl FnMut(Question) -> Conditions,
     ) -> Vec<Command> {
         let mut commands = Vec::with_capacity(4);
         let out = &mut commands;
+        let look = &mut look;
         match event {
             Event::Joined(waiter) => self.join(waiter, look, out),
             Event::Withdrawn(ticket) => self.withdraw(ticket, look, out),
@@ -276,11 +302,11 @@ impl LocalQueue {
                 if matches!(&self.node, NodeState::Retained(retained) if retained.id == node) {
                     self.node = NodeState::None;
                     out.push(Command::EndRetention);
-                    out.push(Command::Delete);
+                    out.push(Command::Delete(node));
                 }
             }
-            Event::NodeGone { node } => self.lose(node, Command::Forget, look, out),
-            Event::NodeGivenUp { node } => self.lose(node, Command::Delete, look, out),
+            Event::NodeGone { node } => self.lose(node, Command::Forget(node), look, out),
+            Event::NodeGivenUp { node } => self.lose(node, Command::Delete(node), look, out),
         }
         commands
     }
@@ -303,17 +329,36 @@ impl LocalQueue {
 
     /// Returns true if the servers said that another contender is first, of this process or another.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.node, NodeState::Held(_) | NodeState::Acquiring { behind: true })
+        match &self.node {
+            NodeState::Held(node) => !node.holder.shared,
+            NodeState::Acquiring { behind } => *behind,
+            NodeState::None | NodeState::Undecided(_) | NodeState::Retained(_) => false,
+        }
     }
 
-    /// Returns true if `hold` is the present hold.
+    /// Returns true if a task of this queue keeps a caller out that comes now. Readers keep no reader out: the writer that they wait
+    /// for was seen before the call.
+    pub(super) fn is_taken(&self, shared: bool) -> bool {
+        !shared && self.is_busy()
+    }
+
+    /// Returns true if `hold` is a present hold.
     pub(super) fn is_held_by(&self, hold: HoldNumber) -> bool {
-        matches!(self.node, NodeState::Held(_)) && self.hold == hold
+        let held = match &self.node {
+            NodeState::Held(node) => Some(node),
+            _ => None,
+        };
+        held.into_iter().chain(&self.draining).any(|node| node.holds.contains(&hold))
     }
 
     /// Returns true if the next caller can have the node without a request.
     pub(super) fn is_kept(&self) -> bool {
         matches!(self.node, NodeState::Undecided(_) | NodeState::Retained(_))
+    }
+
+    /// Returns true if readers hold by a node that was the sole one for readers.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(&self.node, NodeState::Held(node) if node.holder.shared && node.sole == Sole::Yes)
     }
 
     /// The number of waiters, without the one that the node stands for.
@@ -327,15 +372,15 @@ impl LocalQueue {
     fn join(
         &mut self,
         waiter: Arc<Waiter>,
-        look: impl FnOnce(Question) -> Conditions,
+        look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
+        if waiter.no_wait && self.is_taken(waiter.shared) {
+            return refuse(vec![ticket], Refusal::Busy, out);
+        }
         if self.is_busy() {
-            if waiter.no_wait {
-                return refuse(vec![ticket], Refusal::Busy, out);
-            }
             out.push(Command::NotifyQueued(vec![ticket]));
         } else {
             self.has_unnotified = true;
@@ -345,12 +390,12 @@ impl LocalQueue {
         match std::mem::replace(&mut self.node, NodeState::None) {
             NodeState::None => self.open(false, look(Question::Basic).closing, out),
             NodeState::Acquiring { behind } => self.node = NodeState::Acquiring { behind },
-            NodeState::Held(mut node) => {
+            NodeState::Held(mut node) if !node.holder.shared => {
                 node.refresh(&look(Question::Basic), self.next_ticket);
-                node.ask(out);
+                node.ask(self.next_ticket, out);
                 self.node = NodeState::Held(node);
             }
-            NodeState::Undecided(node) => self.offer(node, look, out),
+            NodeState::Held(node) | NodeState::Undecided(node) => self.offer(node, look, out),
             NodeState::Retained(node) => {
                 out.push(Command::EndRetention);
                 self.offer(node, look, out);
@@ -361,7 +406,7 @@ impl LocalQueue {
     fn withdraw(
         &mut self,
         ticket: Ticket,
-        look: impl FnOnce(Question) -> Conditions,
+        look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
         let waited = self.waiters.remove(&ticket).is_some();
@@ -418,7 +463,7 @@ impl LocalQueue {
     fn admit(
         &mut self,
         mut node: Node,
-        look: impl FnOnce(Question) -> Conditions,
+        look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
         let conditions = look(Question::Pass(self.first_term()));
@@ -431,7 +476,10 @@ impl LocalQueue {
         match (is_wanted && !conditions.closing, conditions.lease_lasts) {
             (false, _) => out.push(Command::Abandon),
             (true, false) => out.push(Command::Prove),
-            (true, true) => self.begin(node, out),
+            (true, true) => {
+                self.begin(&mut node, out);
+                self.continue_with(node, look, out);
+            }
         }
     }
 
@@ -441,11 +489,20 @@ impl LocalQueue {
         &mut self,
         hold: HoldNumber,
         lost: bool,
-        look: impl FnOnce(Question) -> Conditions,
+        look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
+        if let Some(place) = self.draining.iter().position(|node| node.holds.contains(&hold)) {
+            let node = &mut self.draining[place];
+            node.holds.remove(&hold);
+            if node.holds.is_empty() {
+                out.push(Command::Delete(node.id));
+                self.draining.swap_remove(place);
+            }
+            return;
+        }
         match self.take_held(hold) {
-            Some(_) if lost => self.delete(look(Question::Basic).closing, out),
+            Some(node) if lost => self.retire(node, look(Question::Basic).closing, out),
             Some(node) => self.offer(node, look, out),
             None => {}
         }
@@ -455,14 +512,17 @@ impl LocalQueue {
         &mut self,
         node: NodeId,
         sole: bool,
-        look: impl FnOnce(Question) -> Conditions,
+        look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
         let next_ticket = self.next_ticket;
         let Some(ours) = self.node.first().filter(|ours| ours.id == node) else { return };
         ours.sole = if sole { Sole::Yes } else { Sole::No };
+        if sole {
+            ours.ticket_limit = ours.ticket_limit.max(ours.asked_limit);
+        }
         match std::mem::replace(&mut self.node, NodeState::None) {
-            NodeState::Held(mut node) => {
+            NodeState::Held(mut node) if !node.holder.shared => {
                 node.refresh(&look(Question::Basic), next_ticket);
                 self.node = NodeState::Held(node);
             }
@@ -474,19 +534,19 @@ impl LocalQueue {
                     self.node = NodeState::Retained(node);
                 } else {
                     out.push(Command::EndRetention);
-                    self.delete(conditions.closing, out);
+                    self.retire(node, conditions.closing, out);
                 }
             }
-            NodeState::Undecided(node) => self.offer(node, look, out),
+            NodeState::Held(node) | NodeState::Undecided(node) => self.offer(node, look, out),
             other @ (NodeState::None | NodeState::Acquiring { .. }) => self.node = other,
         }
     }
 
-    /// Passes the node on to the first waiter, keeps it, or deletes it. The node is first, and no caller holds by it.
+    /// Has the next waiters hold by the node, keeps it, or retires it. The node is first; no caller holds by it, or readers do.
     fn offer(
         &mut self,
         mut node: Node,
-        look: impl FnOnce(Question) -> Conditions,
+        look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
         let conditions = look(Question::Pass(self.first_term()));
@@ -497,55 +557,90 @@ impl LocalQueue {
         let may_pass = self.keeps(&conditions) && node.holder.passes_to(first);
         let joined_in_time = ticket < node.ticket_limit;
         match (may_pass, joined_in_time, conditions.lease_lasts) {
-            (true, true, true) => self.begin(node, out),
-            (true, false, _) if node.sole == Sole::Asked => self.node = NodeState::Undecided(node),
-            _ => self.delete(conditions.closing, out),
+            (true, true, true) => {
+                self.begin(&mut node, out);
+                self.continue_with(node, look, out);
+            }
+            (true, false, _) if node.may_be_sole() => {
+                node.ask(self.next_ticket, out);
+                self.node = match node.holds.is_empty() {
+                    true => NodeState::Undecided(node),
+                    false => NodeState::Held(node),
+                };
+            }
+            _ => self.retire(node, conditions.closing, out),
         }
     }
 
-    /// Keeps the node without a hold, if the last holder asked for that and no other contender is known.
+    /// Keeps the node for its holds. Without one, keeps it if the last holder asked for that and no other contender is known.
     fn retain(&mut self, mut node: Node, conditions: &Conditions, out: &mut Vec<Command>) {
+        if !node.holds.is_empty() {
+            self.node = NodeState::Held(node);
+            return;
+        }
         let retention = node.holder.retention;
         let term = node.holder.term;
         let may_retain = node.retainable && !retention.is_zero();
         let keeps = may_retain && self.keeps(conditions) && conditions.spare;
         if !keeps || node.sole == Sole::No {
-            return self.delete(conditions.closing, out);
+            return self.retire(node, conditions.closing, out);
         }
         if node.sole == Sole::Yes {
             out.push(Command::AwaitNews);
         }
-        node.ask(out);
+        node.ask(self.next_ticket, out);
         out.push(Command::Retain { retention, term });
         self.node = NodeState::Retained(node);
     }
 
     /// Returns true if the node may be kept after a hold, whichever caller is next.
     fn keeps(&self, conditions: &Conditions) -> bool {
-        !conditions.closing && conditions.same_connection && !conditions.revoked
+        !conditions.closing && conditions.same_connection && !conditions.given_up
     }
 
     /// Begins the hold of the first waiter. I4: the conditions were gathered in the same step.
-    fn begin(&mut self, mut node: Node, out: &mut Vec<Command>) {
+    fn begin(&mut self, node: &mut Node, out: &mut Vec<Command>) {
         let Some((ticket, waiter)) = self.waiters.pop_first() else { return };
         self.hold += 1;
-        let tries = self.remove_tries();
-        self.notify(out);
-        refuse(tries, Refusal::Busy, out);
-        if !self.waiters.is_empty() {
-            node.ask(out);
+        node.holds.insert(self.hold);
+        if !waiter.shared {
+            let tries = self.remove_tries();
+            self.notify(out);
+            refuse(tries, Refusal::Busy, out);
+            if !self.waiters.is_empty() {
+                node.ask(self.next_ticket, out);
+            }
         }
         // The new holder's options apply to the node now.
         node.holder = waiter;
-        self.node = NodeState::Held(node);
         out.push(Command::Begin { ticket, hold: self.hold });
     }
 
-    /// Deletes the node. The create for the next waiter is sent right behind the delete, so that both are in one packet.
-    fn delete(&mut self, closing: bool, out: &mut Vec<Command>) {
-        self.node = NodeState::None;
-        out.push(Command::Delete);
-        self.open(true, closing, out);
+    /// Keeps a node by which a hold began. Other readers may hold by it at once.
+    fn continue_with(
+        &mut self,
+        node: Node,
+        look: &mut impl FnMut(Question) -> Conditions,
+        out: &mut Vec<Command>,
+    ) {
+        match node.holder.shared && !self.waiters.is_empty() {
+            true => self.offer(node, look, out),
+            false => self.node = NodeState::Held(node),
+        }
+    }
+
+    /// Lets no further hold begin by the node. Without a hold it is deleted, and the create for the next waiter is sent right
+    /// behind the delete, so that both are in one packet.
+    fn retire(&mut self, node: Node, closing: bool, out: &mut Vec<Command>) {
+        let is_held = !node.holds.is_empty();
+        match is_held {
+            false => out.push(Command::Delete(node.id)),
+            true => {
+                out.push(Command::Drain);
+                self.draining.push(node);
+            }
+        }
+        self.open(!is_held, closing, out);
     }
 
     /// I1: starts an entry for the first waiter.
@@ -567,9 +662,14 @@ impl LocalQueue {
         &mut self,
         node: NodeId,
         how: Command,
-        look: impl FnOnce(Question) -> Conditions,
+        look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
+        if let Some(place) = self.draining.iter().position(|drained| drained.id == node) {
+            self.draining.swap_remove(place);
+            out.push(how);
+            return;
+        }
         if self.node.first().is_none_or(|ours| ours.id != node) {
             return;
         }
@@ -580,10 +680,13 @@ impl LocalQueue {
         self.open(false, look(Question::Basic).closing, out);
     }
 
-    /// I3: takes the node out, if `hold` is the present hold.
+    /// I3: ends `hold` and takes the node out, if it is a present hold.
     fn take_held(&mut self, hold: HoldNumber) -> Option<Node> {
         match std::mem::replace(&mut self.node, NodeState::None) {
-            NodeState::Held(node) if self.hold == hold => Some(node),
+            NodeState::Held(mut node) if node.holds.contains(&hold) => {
+                node.holds.remove(&hold);
+                Some(node)
+            }
             other => {
                 self.node = other;
                 None
@@ -612,21 +715,39 @@ impl NodeState {
 }
 
 impl Node {
+    pub(super) fn new(
+        id: NodeId,
+        holder: Arc<Waiter>,
+        sole: Sole,
+        retainable: bool,
+        ticket_limit: Ticket,
+    ) -> Self {
+        let holds = BTreeSet::new();
+        Self { id, holder, sole, retainable, ticket_limit, asked_limit: 0, holds }
+    }
+
     /// Extends a node that is the sole contender to all callers that have joined by now.
     fn refresh(&mut self, conditions: &Conditions, next_ticket: Ticket) {
         if self.sole == Sole::Yes {
             if conditions.unfired {
                 self.ticket_limit = next_ticket;
             } else {
-                self.sole = Sole::No;
+                // Other readers come and go. Whether a writer came, the next reader that asks finds out.
+                self.sole = if self.holder.shared { Sole::NotAsked } else { Sole::No };
             }
         }
     }
 
+    /// Returns true if it is open whether the node is the sole contender.
+    fn may_be_sole(&self) -> bool {
+        self.sole == Sole::Asked || self.holder.shared && self.sole == Sole::NotAsked
+    }
+
     /// Asks once whether the node is the sole contender.
-    fn ask(&mut self, out: &mut Vec<Command>) {
+    fn ask(&mut self, next_ticket: Ticket, out: &mut Vec<Command>) {
         if self.sole == Sole::NotAsked {
             self.sole = Sole::Asked;
+            self.asked_limit = next_ticket;
             out.push(Command::AskWhetherSole);
         }
     }
@@ -635,7 +756,7 @@ impl Node {
 impl Waiter {
     /// Returns true if a node of this holder may pass to `next`.
     fn passes_to(&self, next: &Self) -> bool {
-        self.shares_queue && self.node == next.node && !self.node_per_hold && !next.node_per_hold
+        self.shares_queue && self.node == next.node
     }
 }
 

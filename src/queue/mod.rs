@@ -12,7 +12,6 @@ mod driver;
 mod entry;
 mod hold;
 mod leaving;
-mod listings;
 mod local_queue;
 mod node;
 mod node_monitor;

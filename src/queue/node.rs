@@ -35,6 +35,8 @@ pub(super) struct Znode {
     link: Mutex<Option<LinkWatch>>,
     /// True once another process asked us to give the znode up.
     revoked: AtomicBool,
+    /// True once a read was created alongside a write hold of the znode.
+    accompanied: AtomicBool,
     /// Locked while a fenced write is handed to the client.
     fence: Mutex<()>,
     /// True while the node monitor has the watch that the waiter set.
@@ -58,6 +60,7 @@ impl Znode {
             session,
             link: Mutex::new(Some(link)),
             revoked: AtomicBool::new(false),
+            accompanied: AtomicBool::new(false),
             fence: Mutex::new(()),
             watched: AtomicBool::new(false),
         }
@@ -89,6 +92,16 @@ impl Znode {
     /// Has the znode deleted after the present hold, whichever tasks wait under it.
     pub(super) fn set_revoked(&self) {
         self.revoked.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if a read was created alongside a write hold of the znode. The read may outlive that hold, so no other writer
+    /// may hold by the znode.
+    pub(super) fn is_accompanied(&self) -> bool {
+        self.accompanied.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_accompanied(&self) {
+        self.accompanied.store(true, Ordering::Relaxed);
     }
 
     /// Runs `send` while no hold of this znode can end.

@@ -13,7 +13,6 @@ use futures_util::future::{BoxFuture, FutureExt};
 use super::driver::QueueDriver;
 use super::hold::{End, HoldState};
 use super::leaving::LeavingNodes;
-use super::listings::Listings;
 use super::node::Znode;
 use super::request::Requester;
 use crate::client::{LinkWatch, Listing, NodeWatch, WatchPermit};
@@ -63,7 +62,6 @@ pub(super) struct PathNodes {
     /// True once a warning of a semaphore at this path was logged.
     warned: AtomicBool,
     state: Mutex<State>,
-    pub(super) listings: Listings,
     pub(super) leaving: LeavingNodes,
 }
 
@@ -87,8 +85,10 @@ struct OwnNode {
 #[derive(Debug)]
 struct Admitted {
     driver: Weak<QueueDriver>,
-    /// The most recent hold by the znode.
-    hold: Arc<HoldState>,
+    /// The present holds by the znode, and a few that have ended.
+    holds: Vec<Arc<HoldState>>,
+    /// The number of holds at which those that have ended are removed.
+    sweep_at: usize,
     since: BootInstant,
     /// True if the node monitor watches or polls the znode.
     monitored: bool,
@@ -102,7 +102,6 @@ impl PathNodes {
             family,
             warned: AtomicBool::new(false),
             state: Mutex::new(state),
-            listings: Listings::default(),
             leaving: LeavingNodes::default(),
         }
     }
@@ -201,10 +200,18 @@ impl PathNodes {
         }
     }
 
-    /// Returns true if a listing shows the znode and no other contender, of this recipe or another.
+    /// Returns true if a listing shows the znode and no other contender, of this recipe or another. For a reader only a writer
+    /// counts as a contender.
     pub(super) fn is_sole(&self, znode: &Znode, listing: &Listing) -> bool {
-        self.family.other_recipe(&listing.children).is_none()
-            && self.only_contender(listing).is_some_and(|name| name == znode.name())
+        if self.family.other_recipe(&listing.children).is_some() {
+            return false;
+        }
+        if znode.shared {
+            let mut children = listing.children.iter();
+            return children.any(|name| name == znode.name())
+                && !is_busy(&listing.children, &self.family, true);
+        }
+        self.only_contender(listing).is_some_and(|name| name == znode.name())
     }
 
     /// Returns true if a listing, which shows no other recipe, has a contender that keeps out a new one.
@@ -230,10 +237,12 @@ impl PathNodes {
     pub(super) fn is_held_by(&self, requester: Requester) -> bool {
         let state = self.state.lock();
         let mut admitted = state.own.values().filter_map(|own| own.admitted.as_ref());
-        admitted.any(|admitted| admitted.hold.requester == requester)
+        let is_its =
+            |hold: &Arc<HoldState>| hold.requester == requester && !hold.ended().is_cancelled();
+        admitted.any(|admitted| admitted.holds.iter().any(is_its))
     }
 
-    /// Registers the most recent hold by the znode. Returns false if the znode is deleted.
+    /// Registers a hold by the znode. Returns false if the znode is deleted.
     pub(super) fn admitted(
         &self,
         znode: &Znode,
@@ -242,17 +251,18 @@ impl PathNodes {
     ) -> bool {
         let mut state = self.state.lock();
         let Some(own) = state.own.get_mut(&znode.czxid) else { return false };
-        match &mut own.admitted {
-            Some(admitted) => admitted.hold = hold,
-            None => {
-                own.admitted = Some(Admitted {
-                    driver: Arc::downgrade(driver),
-                    hold,
-                    since: BootInstant::now(),
-                    monitored: false,
-                });
-            }
+        let admitted = own.admitted.get_or_insert_with(|| Admitted {
+            driver: Arc::downgrade(driver),
+            holds: Vec::new(),
+            sweep_at: 0,
+            since: BootInstant::now(),
+            monitored: false,
+        });
+        if admitted.holds.len() >= admitted.sweep_at {
+            admitted.holds.retain(|hold| !hold.ended().is_cancelled());
+            admitted.sweep_at = 2 * (admitted.holds.len() + 1);
         }
+        admitted.holds.push(hold);
         true
     }
 
@@ -268,18 +278,21 @@ impl PathNodes {
         }
     }
 
-    /// Takes the news that the znode is deleted: its hold is lost.
+    /// Takes the news that the znode is deleted: its holds are lost.
     pub(super) fn gone(&self, znode: &Znode) {
         let mut state = self.state.lock();
         let own = state.own.remove(&znode.czxid);
         let Some(admitted) = own.and_then(|own| own.admitted) else { return };
-        // The hold ends before another task sees the path without the znode: until then a companion read must not count as a
+        // The holds end before another task sees the path without the znode: until then a companion read must not count as a
         // contender.
-        admitted.hold.mark_lost(Loss::NodeDeleted);
+        for hold in &admitted.holds {
+            hold.mark_lost(Loss::NodeDeleted);
+        }
         drop(state);
-        let how = admitted.hold.mark_node_gone();
-        if let End::Lost(how) = how {
-            tracing::warn!(path = %self.path, node = znode.path, %how, "the hold's node is gone");
+        for hold in &admitted.holds {
+            if let End::Lost(how) = hold.mark_node_gone() {
+                tracing::warn!(path = %self.path, node = znode.path, %how, "the hold's node is gone");
+            }
         }
         if let Some(driver) = admitted.driver.upgrade() {
             driver.node_gone(znode.czxid);
@@ -310,7 +323,7 @@ impl PathNodes {
         let admitted: Vec<_> = admitted.collect();
         drop(state);
         for (_, admitted) in &admitted {
-            end(&admitted.hold);
+            admitted.holds.iter().for_each(|hold| end(hold));
         }
         let mut deletes = Vec::new();
         for (czxid, admitted) in &admitted {

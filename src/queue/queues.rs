@@ -11,6 +11,7 @@ use super::permits::{self, ContendingForPermits, PermitRequest};
 use super::queued_flag::QueuedFlag;
 use super::request::Request;
 use super::rules::admission::Family;
+use super::rules::node_name::Kind;
 use super::session_nodes::CurrentNodes;
 use crate::lock_path::LockPath;
 use crate::session::Connection;
@@ -29,9 +30,11 @@ impl Queues {
     }
 
     fn queue(&self, request: &Request) -> Arc<QueueDriver> {
-        let new = || QueueDriver::new(&self.current_nodes, request.family.clone());
+        let shared = request.waiter.shared;
+        let new = || QueueDriver::new(&self.current_nodes, request.family.clone(), shared);
         if request.waiter.shares_queue {
-            self.shared.at(&request.path, |queue| queue.family == request.family, new)
+            let matches = |queue: &QueueDriver| queue.takes(&request.family, shared);
+            self.shared.at(&request.path, matches, new)
         } else {
             new()
         }
@@ -43,9 +46,10 @@ impl Queues {
         Contending::new(queue, request, queued)
     }
 
-    /// The number of tasks that wait under the node of another task.
-    pub(crate) fn waiting(&self, path: &LockPath, family: &Family) -> usize {
-        let queue = self.shared.find(path, |queue| queue.family == *family);
+    /// The number of tasks that wait under a node of this kind of another task.
+    pub(crate) fn waiting(&self, path: &LockPath, family: &Family, kind: Kind) -> usize {
+        let shared = kind == Kind::Read;
+        let queue = self.shared.find(path, |queue| queue.takes(family, shared));
         queue.map_or(0, |queue| queue.queued())
     }
 

@@ -147,7 +147,7 @@ fn request() -> Request {
     let waiter = Arc::new(Waiter {
         node: NodeSpec { data: Arc::from([]), acls: Arc::from([]) },
         shares_queue: true,
-        node_per_hold: false,
+        shared: false,
         no_wait: false,
         retention: Duration::ZERO,
         term: LossPolicy::Lease.into(),
@@ -185,7 +185,7 @@ impl Queue {
         };
         let current_nodes = CurrentNodes::new(connection);
         let nodes = current_nodes.of(&session);
-        let driver = QueueDriver::new(&current_nodes, request().family);
+        let driver = QueueDriver::new(&current_nodes, request().family, false);
         Arc::new(Self { driver, nodes, passes_on, czxid: Mutex::new(0), _runtime: runtime })
     }
 

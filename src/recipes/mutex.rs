@@ -334,7 +334,7 @@ impl InterProcessMutex {
     ///
     /// Use it for a resource that must tell a late write of one hold from the writes of the next hold in the same process.
     pub fn with_node_per_hold(mut self) -> Self {
-        self.contender.request_mut().waiter_mut().node_per_hold = true;
+        self.contender.request_mut().waiter_mut().shares_queue = false;
         self
     }
 

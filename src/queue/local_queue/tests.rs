@@ -15,7 +15,7 @@ const FINE: Conditions = Conditions {
     closing: false,
     lease_lasts: true,
     same_connection: true,
-    revoked: false,
+    given_up: false,
     unfired: true,
     spare: true,
 };
@@ -24,7 +24,7 @@ fn waiter() -> Waiter {
     Waiter {
         node: NodeSpec { data: Arc::from(&b"us"[..]), acls: Arc::from([]) },
         shares_queue: true,
-        node_per_hold: false,
+        shared: false,
         no_wait: false,
         retention: Duration::ZERO,
         term: LossPolicy::Lease.into(),
@@ -43,8 +43,8 @@ fn with_retention() -> Waiter {
     Waiter { retention: Duration::from_secs(1), ..waiter() }
 }
 
-fn own_node_holder() -> Waiter {
-    Waiter { node_per_hold: true, ..waiter() }
+fn reader() -> Waiter {
+    Waiter { shared: true, ..waiter() }
 }
 
 fn retain() -> Command {
@@ -61,7 +61,7 @@ fn joined(waiter: Waiter) -> Event {
 
 fn first(sole: Sole, ticket_limit: Ticket) -> Event {
     let holder = Arc::new(waiter());
-    Event::First(Node { id: NODE, holder, sole, retainable: true, ticket_limit })
+    Event::First(Node::new(NODE, holder, sole, true, ticket_limit))
 }
 
 impl Conditions {
@@ -174,7 +174,7 @@ fn the_questions_are_answered_in_each_state() {
 fn a_permit_is_deleted_when_its_hold_is_released() {
     let mut queue = LocalQueue::held(NODE, Arc::new(with_retention()));
     let released = Event::Released { hold: 0, lost: false };
-    assert_eq!(queue.fine(released.clone()), [Command::Delete]);
+    assert_eq!(queue.fine(released.clone()), [Command::Delete(NODE)]);
     assert_eq!(queue.fine(released), []);
 }
 
@@ -182,9 +182,8 @@ fn a_permit_is_deleted_when_its_hold_is_released() {
 #[test]
 fn a_release_passes_the_node_on_only_if_every_condition_holds() {
     use Sole::{Asked, No, NotAsked, Yes};
-    let leaves = vec![Command::Delete, create(1, 2, true)];
-    let closed = vec![Command::Delete, Command::Refuse(vec![1], Refusal::Closed)];
-    let own_node = own_node_holder();
+    let leaves = vec![Command::Delete(NODE), create(1, 2, true)];
+    let closed = vec![Command::Delete(NODE), Command::Refuse(vec![1], Refusal::Closed)];
     let other_data = Waiter { node: other(), ..waiter() };
     let table = [
         ("sole", FINE, waiter(), false, Yes, vec![NEXT], "held"),
@@ -211,8 +210,8 @@ fn a_release_passes_the_node_on_only_if_every_condition_holds() {
             "acquiring",
         ),
         (
-            "revoked",
-            Conditions { revoked: true, ..FINE },
+            "given_up",
+            Conditions { given_up: true, ..FINE },
             waiter(),
             true,
             Yes,
@@ -221,7 +220,6 @@ fn a_release_passes_the_node_on_only_if_every_condition_holds() {
         ),
         ("closing", Conditions { closing: true, ..FINE }, waiter(), true, Yes, closed, "none"),
         ("other data", FINE, other_data, true, Yes, leaves.clone(), "acquiring"),
-        ("a node of its own", FINE, own_node, true, Yes, leaves.clone(), "acquiring"),
         (
             "no room to spare",
             Conditions { spare: false, ..FINE },
@@ -232,8 +230,6 @@ fn a_release_passes_the_node_on_only_if_every_condition_holds() {
             "held",
         ),
     ];
-    let mut queue = LocalQueue::held_with(own_node_holder(), Sole::Yes, true, vec![waiter()]);
-    assert_eq!(queue.fine(RELEASED), [Command::Delete, create(1, 2, true)]);
     for (name, conditions, next, before, sole, commands, state) in table {
         let mut queue = LocalQueue::held_with(waiter(), sole, before, vec![next]);
         assert_eq!(queue.on(RELEASED, |_| conditions), commands, "{name}");
@@ -248,7 +244,7 @@ fn news_of_a_stranger_stops_the_node_for_those_that_join_later() {
     assert_eq!(queue.on(joined(waiter()), |_| fired), [Command::NotifyQueued(vec![2])]);
     assert_eq!(queue.on(RELEASED, |_| fired), [NEXT]);
     let released = Event::Released { hold: 2, lost: false };
-    assert_eq!(queue.on(released, |_| fired), [Command::Delete, create(2, 3, true)]);
+    assert_eq!(queue.on(released, |_| fired), [Command::Delete(NODE), create(2, 3, true)]);
 }
 
 #[test]
@@ -257,7 +253,7 @@ fn a_lost_hold_passes_nothing_on_and_an_old_one_changes_nothing() {
     assert_eq!(queue.fine(Event::Released { hold: 0, lost: false }), []);
     assert_eq!(queue.fine(Event::Released { hold: 2, lost: true }), []);
     let lost = Event::Released { hold: 1, lost: true };
-    assert_eq!(queue.fine(lost.clone()), [Command::Delete, create(1, 2, true)]);
+    assert_eq!(queue.fine(lost.clone()), [Command::Delete(NODE), create(1, 2, true)]);
     assert_eq!(queue.fine(lost), []);
 }
 
@@ -275,7 +271,8 @@ fn the_lease_is_asked_by_the_policy_of_the_one_that_is_next() {
 
 #[test]
 fn the_answer_to_whether_it_is_sole_decides_for_those_that_wait() {
-    for (sole, commands) in [(true, vec![NEXT]), (false, vec![Command::Delete, create(1, 2, true)])]
+    for (sole, commands) in
+        [(true, vec![NEXT]), (false, vec![Command::Delete(NODE), create(1, 2, true)])]
     {
         let mut queue = LocalQueue::held_with(waiter(), Sole::NotAsked, false, vec![waiter()]);
         assert_eq!(queue.fine(RELEASED), []);
@@ -287,7 +284,124 @@ fn the_answer_to_whether_it_is_sole_decides_for_those_that_wait() {
     queue.fine(RELEASED);
     let ignores = |_| panic!("a caller that has its answer changes nothing");
     assert_eq!(queue.on(Event::Withdrawn(0), ignores), []);
-    assert_eq!(queue.fine(Event::Withdrawn(1)), [Command::Delete]);
+    assert_eq!(queue.fine(Event::Withdrawn(1)), [Command::Delete(NODE)]);
+}
+
+/// Reader 0 holds by a node of which that is known, as hold 1.
+fn read_with(sole: Sole) -> LocalQueue {
+    LocalQueue::held_with(reader(), sole, true, vec![])
+}
+
+#[test]
+fn a_reader_joins_the_holders_of_a_node_only_if_every_condition_holds() {
+    let joins = vec![Command::Begin { ticket: 1, hold: 2 }];
+    let second_node = vec![Command::Drain, create(1, 2, false)];
+    let asks = vec![Command::AskWhetherSole];
+    let fired = Conditions { unfired: false, ..FINE };
+    let other_data = Waiter { node: other(), ..reader() };
+    let a_try = Waiter { no_wait: true, ..reader() };
+    let closed = vec![Command::Drain, Command::Refuse(vec![1], Refusal::Closed)];
+    let table = [
+        ("no writer is known", FINE, reader(), Sole::Yes, joins.clone()),
+        ("a try", FINE, a_try.clone(), Sole::Yes, joins),
+        ("not known", FINE, reader(), Sole::NotAsked, asks.clone()),
+        ("others came or left", fired, reader(), Sole::Yes, asks.clone()),
+        ("others came or left, and a try", fired, a_try, Sole::Yes, asks),
+        ("a writer is known", FINE, reader(), Sole::No, second_node.clone()),
+        ("other data", FINE, other_data, Sole::Yes, second_node.clone()),
+        (
+            "lease",
+            Conditions { lease_lasts: false, ..FINE },
+            reader(),
+            Sole::Yes,
+            second_node.clone(),
+        ),
+        (
+            "link",
+            Conditions { same_connection: false, ..FINE },
+            reader(),
+            Sole::Yes,
+            second_node.clone(),
+        ),
+        ("given up", Conditions { given_up: true, ..FINE }, reader(), Sole::Yes, second_node),
+        ("closing", Conditions { closing: true, ..FINE }, reader(), Sole::Yes, closed),
+    ];
+    for (name, conditions, next, sole, commands) in table {
+        let mut queue = read_with(sole);
+        assert_eq!(queue.on(joined(next), |_| conditions), commands, "{name}");
+    }
+}
+
+#[test]
+fn readers_that_wait_for_a_listing_hold_together_or_enter_by_a_second_node() {
+    let listed = |sole| Event::Listed { node: NODE, sole };
+    let both = [Command::Begin { ticket: 1, hold: 2 }, Command::Begin { ticket: 2, hold: 3 }];
+    // Others came or left again before the answer: it is as good as a node that was created when the first of them asked.
+    let fired = Conditions { unfired: false, ..FINE };
+    for (conditions, commands) in
+        [(FINE, both.to_vec()), (fired, vec![both[0].clone(), Command::AskWhetherSole])]
+    {
+        let mut queue = read_with(Sole::NotAsked);
+        assert_eq!(queue.fine(joined(reader())), [Command::AskWhetherSole]);
+        assert_eq!(queue.fine(joined(reader())), []);
+        assert_eq!(queue.on(listed(true), |_| conditions), commands);
+    }
+    let mut queue = read_with(Sole::NotAsked);
+    queue.joined([reader(), reader()]);
+    assert_eq!(queue.fine(listed(false)), [Command::Drain, create(1, 3, false)]);
+    // A reader that comes now waits for the second node.
+    assert_eq!(queue.fine(joined(reader())), []);
+}
+
+#[test]
+fn a_node_that_drains_is_deleted_after_its_last_hold() {
+    let mut queue = LocalQueue::new();
+    queue.joined([reader(), reader()]);
+    let begin = |ticket, hold| Command::Begin { ticket, hold };
+    let node = |id| {
+        let holder = Arc::new(reader());
+        Event::First(Node::new(id, holder, Sole::No, true, 9))
+    };
+    assert_eq!(queue.fine(node(NODE)), [begin(0, 1), begin(1, 2)]);
+    assert_eq!(queue.fine(joined(Waiter { node: other(), ..reader() }))[0], Command::Drain);
+    let released = |hold| Event::Released { hold, lost: false };
+    assert_eq!(queue.fine(released(1)), []);
+    assert!(!queue.is_held_by(1) && queue.is_held_by(2));
+    assert_eq!(queue.fine(released(1)), []);
+    assert_eq!(queue.fine(released(2)), [Command::Delete(NODE)]);
+    // A third party deletes it first.
+    for (event, command) in [
+        (Event::NodeGone { node: NODE }, Command::Forget(NODE)),
+        (Event::NodeGivenUp { node: NODE }, Command::Delete(NODE)),
+    ] {
+        let mut queue = read_with(Sole::No);
+        queue.joined([reader()]);
+        assert_eq!(queue.fine(event), [command]);
+        assert_eq!(queue.fine(released(1)), []);
+    }
+}
+
+#[test]
+fn a_node_with_a_lost_hold_takes_no_further_reader() {
+    let mut queue = read_with(Sole::Yes);
+    queue.joined([reader()]);
+    let lost = Event::Released { hold: 1, lost: true };
+    assert_eq!(queue.fine(lost), [Command::Drain]);
+    assert_eq!(queue.fine(joined(reader())), [create(2, 3, false)]);
+    assert_eq!(queue.fine(Event::Released { hold: 2, lost: false }), [Command::Delete(NODE)]);
+}
+
+#[test]
+fn the_lease_is_asked_by_the_policy_of_each_reader() {
+    let suspended = Waiter { term: LossPolicy::Suspended.into(), ..reader() };
+    let mut queue = LocalQueue::new();
+    queue.joined([reader(), suspended]);
+    let commands = queue.on(first(Sole::Yes, 2), |question| {
+        let lease_lasts = question == Question::Pass(Some(LossPolicy::Lease.into()));
+        Conditions { lease_lasts, ..FINE }
+    });
+    let begin = Command::Begin { ticket: 0, hold: 1 };
+    assert_eq!(commands, [begin, Command::Drain, create(1, 2, false)]);
 }
 
 #[test]
@@ -303,7 +417,7 @@ fn a_node_is_admitted_for_a_caller_that_it_was_made_for() {
         // A new connection, a revocation: it has not held yet.
         (
             "link",
-            Conditions { same_connection: false, revoked: true, ..FINE },
+            Conditions { same_connection: false, given_up: true, ..FINE },
             waiter(),
             1,
             vec![Command::Begin { ticket: 0, hold: 1 }],
@@ -347,7 +461,7 @@ fn a_try_is_refused_as_soon_as_another_is_first() {
 fn a_node_is_retained_while_it_is_the_sole_one() {
     let asks = vec![Command::AskWhetherSole, retain()];
     let waits = vec![Command::AwaitNews, retain()];
-    let leaves = vec![Command::Delete];
+    let leaves = vec![Command::Delete(NODE)];
     let table = [
         ("not asked", FINE, Sole::NotAsked, asks),
         ("asked", FINE, Sole::Asked, vec![retain()]),
@@ -355,7 +469,7 @@ fn a_node_is_retained_while_it_is_the_sole_one() {
         ("not sole", FINE, Sole::No, leaves.clone()),
         ("fired", Conditions { unfired: false, ..FINE }, Sole::Yes, leaves.clone()),
         ("link", Conditions { same_connection: false, ..FINE }, Sole::Yes, leaves.clone()),
-        ("revoked", Conditions { revoked: true, ..FINE }, Sole::Yes, leaves.clone()),
+        ("given_up", Conditions { given_up: true, ..FINE }, Sole::Yes, leaves.clone()),
         ("closing", Conditions { closing: true, ..FINE }, Sole::Yes, leaves.clone()),
         ("no room to spare", Conditions { spare: false, ..FINE }, Sole::Yes, leaves.clone()),
         (
@@ -374,7 +488,7 @@ fn a_node_is_retained_while_it_is_the_sole_one() {
     let mut queue = LocalQueue::new();
     queue.joined([with_retention()]);
     let holder = Arc::new(waiter());
-    let node = Node { id: NODE, holder, sole: Sole::Yes, retainable: false, ticket_limit: 1 };
+    let node = Node::new(NODE, holder, Sole::Yes, false, 1);
     queue.fine(Event::First(node));
     assert_eq!(queue.fine(RELEASED), leaves, "its name does not tell others that it may be kept");
 }
@@ -392,14 +506,14 @@ fn a_retained_node_is_taken_by_the_next_caller_or_ends() {
     assert!(retained(Sole::Yes).is_kept());
     assert_eq!(retained(Sole::Yes).fine(joined()), ended(vec![NEXT]));
     assert_eq!(retained(Sole::Asked).fine(joined()), ended(vec![]));
-    let anew = || vec![Command::Delete, create(1, 2, true)];
+    let anew = || vec![Command::Delete(NODE), create(1, 2, true)];
     assert_eq!(retained(Sole::Yes).on(joined(), |_| fired), ended(anew()));
     let over = || Event::RetentionOver { node: NODE };
-    assert_eq!(retained(Sole::Yes).fine(over()), ended(vec![Command::Delete]));
+    assert_eq!(retained(Sole::Yes).fine(over()), ended(vec![Command::Delete(NODE)]));
     assert_eq!(retained(Sole::Yes).fine(Event::RetentionOver { node: NODE + 1 }), []);
     let listed = |sole| Event::Listed { node: NODE, sole };
     assert_eq!(retained(Sole::Asked).fine(listed(true)), [Command::AwaitNews]);
-    assert_eq!(retained(Sole::Asked).fine(listed(false)), ended(vec![Command::Delete]));
+    assert_eq!(retained(Sole::Asked).fine(listed(false)), ended(vec![Command::Delete(NODE)]));
     let mut taken = retained(Sole::Yes);
     taken.fine(joined());
     assert_eq!(taken.fine(over()), []);
@@ -411,11 +525,11 @@ fn a_node_that_is_gone_is_followed_by_another_if_callers_wait() {
     let given_up = || Event::NodeGivenUp { node: NODE };
     let closing = Conditions { closing: true, ..FINE };
     let held = |waiters| LocalQueue::held_with(waiter(), Sole::Yes, true, waiters);
-    assert_eq!(held(vec![]).fine(gone()), [Command::Forget]);
-    assert_eq!(held(vec![]).fine(given_up()), [Command::Delete]);
-    assert_eq!(held(vec![waiter()]).fine(given_up()), [Command::Delete, create(1, 2, false)]);
+    assert_eq!(held(vec![]).fine(gone()), [Command::Forget(NODE)]);
+    assert_eq!(held(vec![]).fine(given_up()), [Command::Delete(NODE)]);
+    assert_eq!(held(vec![waiter()]).fine(given_up()), [Command::Delete(NODE), create(1, 2, false)]);
     let refused = Command::Refuse(vec![1], Refusal::Closed);
-    assert_eq!(held(vec![waiter()]).on(given_up(), |_| closing), [Command::Delete, refused]);
+    assert_eq!(held(vec![waiter()]).on(given_up(), |_| closing), [Command::Delete(NODE), refused]);
     assert_eq!(held(vec![]).fine(Event::NodeGone { node: NODE + 1 }), []);
     let mut queue = held(vec![waiter()]);
     queue.fine(gone());
@@ -440,12 +554,17 @@ struct World {
     waiting: BTreeMap<Ticket, Waiter>,
     /// An entry runs: callers with a smaller ticket may hold by its node.
     entry: Option<Ticket>,
+    /// The callers are readers.
+    shared: bool,
     /// The node that the entry has made, or by which is held or was.
     node: Option<NodeId>,
+    /// The nodes that drain.
+    draining: BTreeSet<NodeId>,
     nodes: NodeId,
     /// Whose hold was the last by the node.
     holder: Option<Waiter>,
-    hold: Option<HoldNumber>,
+    /// The present holds, and the node of each.
+    holds: BTreeMap<HoldNumber, NodeId>,
     old: BTreeSet<HoldNumber>,
     /// A listing is due, or the node is known to be sole.
     asked: bool,
@@ -455,6 +574,8 @@ struct World {
     retained: bool,
     /// Callers from this ticket on may not hold by the node.
     bound: Ticket,
+    /// The callers below this ticket joined before the last listing was asked for.
+    asked_at: Ticket,
     /// The conditions that last for a node, and `closing`.
     now: Conditions,
     /// The conditions that the present step gathered.
@@ -462,21 +583,24 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(shared: bool) -> Self {
         Self {
             queue: LocalQueue::new(),
             waiting: BTreeMap::new(),
             entry: None,
+            shared,
             node: None,
+            draining: BTreeSet::new(),
             nodes: 0,
             holder: None,
-            hold: None,
+            holds: BTreeMap::new(),
             old: BTreeSet::new(),
             asked: false,
             sole: false,
             retainable: false,
             retained: false,
             bound: 0,
+            asked_at: 0,
             now: FINE,
             looked: None,
         }
@@ -485,7 +609,8 @@ impl World {
     fn step(&mut self, what: u8, how: u8) {
         let flag = |bit: u8| how & (1 << bit) != 0;
         let queue = &self.queue;
-        let hold = self.hold.unwrap_or_default();
+        let nth_hold = usize::from(how) % self.holds.len().max(1);
+        let hold = self.holds.keys().nth(nth_hold).copied();
         let node = self.node.unwrap_or_default();
         let has_first = self.entry.is_none() && self.node.is_some();
         match what {
@@ -494,7 +619,7 @@ impl World {
                     node: if flag(0) && flag(1) { other() } else { waiter().node },
                     no_wait: flag(2) && flag(3),
                     retention: Duration::from_secs(u64::from(flag(4))),
-                    node_per_hold: flag(5) && flag(6) && flag(7),
+                    shared: self.shared,
                     ..waiter()
                 };
                 self.waiting.insert(queue.next_ticket(), caller.clone());
@@ -515,7 +640,8 @@ impl World {
                 }
                 let sole = [Sole::NotAsked, Sole::Yes, Sole::No][usize::from(how) % 3];
                 // Only what was made with a watch can be known to be sole.
-                (self.asked, self.sole) = (sole != Sole::NotAsked, sole == Sole::Yes);
+                self.asked = sole != Sole::NotAsked && !self.shared;
+                self.sole = sole == Sole::Yes;
                 self.admitted(sole);
             }
             8 if self.entry.is_some() => self.on(Event::Behind),
@@ -528,10 +654,12 @@ impl World {
                 }
                 self.attempt_ended();
             }
-            10..=12 if self.hold.is_some() => {
-                self.hold = None;
-                self.old.insert(hold);
-                self.on(Event::Released { hold, lost: flag(0) && flag(1) });
+            10..=12 => {
+                if let Some(hold) = hold {
+                    self.holds.remove(&hold);
+                    self.old.insert(hold);
+                    self.on(Event::Released { hold, lost: flag(6) && flag(7) });
+                }
             }
             13 => {
                 if let Some(old) = self.old.first().copied() {
@@ -541,19 +669,27 @@ impl World {
                 }
             }
             14 if has_first && self.asked => {
-                self.sole = flag(0) && self.now.unfired;
+                let sole = flag(0) || flag(1);
+                self.sole = sole && self.now.unfired;
                 self.asked = false;
+                if sole {
+                    self.bound = self.bound.max(self.asked_at);
+                }
                 self.bound = if self.sole { Ticket::MAX } else { self.bound };
-                self.on(Event::Listed { node, sole: self.sole });
+                self.on(Event::Listed { node, sole });
             }
             15 if self.retained => self.on(Event::RetentionOver { node }),
-            16 if has_first => {
-                self.old.extend(self.hold.take());
-                self.on(if flag(0) {
-                    Event::NodeGone { node }
-                } else {
-                    Event::NodeGivenUp { node }
-                });
+            16 => {
+                let first = self.node.filter(|_| has_first);
+                let drained = self.draining.first().copied();
+                if let Some(node) = drained.filter(|_| flag(1)).or(first) {
+                    let ended = self.holds.extract_if(.., |_, of| *of == node);
+                    self.old.extend(ended.map(|(hold, _)| hold));
+                    self.on(match flag(0) {
+                        true => Event::NodeGone { node },
+                        false => Event::NodeGivenUp { node },
+                    });
+                }
             }
             17.. => self.change(what, how),
             _ => {}
@@ -567,7 +703,7 @@ impl World {
         match what {
             17 => self.now.lease_lasts = flag(0),
             18 => self.now.same_connection = false,
-            19 => self.now.revoked = true,
+            19 => self.now.given_up = true,
             20 => {
                 // The news: who joins from now on is not served by this node.
                 if self.sole && self.now.unfired {
@@ -586,7 +722,7 @@ impl World {
         self.bound = if self.sole && self.now.unfired { Ticket::MAX } else { ticket_limit };
         let holder = self.waiting.values().next().cloned().unwrap_or_else(waiter);
         let holder = Arc::new(holder);
-        self.on(Event::First(Node { id, holder, sole, retainable: self.retainable, ticket_limit }));
+        self.on(Event::First(Node::new(id, holder, sole, self.retainable, ticket_limit)));
     }
 
     fn attempt_ended(&mut self) {
@@ -599,7 +735,7 @@ impl World {
         self.node = None;
         self.holder = None;
         (self.asked, self.sole) = (false, false);
-        self.now = Conditions { same_connection: true, revoked: false, unfired: true, ..self.now };
+        self.now = Conditions { same_connection: true, given_up: false, unfired: true, ..self.now };
     }
 
     /// The entry fails some waiters.
@@ -628,9 +764,17 @@ impl World {
             Command::EndRetention => {
                 assert!(std::mem::take(&mut self.retained), "nothing was retained");
             }
-            Command::Delete | Command::Forget => {
-                assert!(self.node.is_some(), "no node");
-                assert_eq!(self.hold, None, "a node goes that is held");
+            Command::Delete(node) | Command::Forget(node) => {
+                assert!(!self.holds.values().any(|of| *of == node), "a node goes that is held");
+                if !self.draining.remove(&node) {
+                    assert_eq!(self.node, Some(node), "no node");
+                    self.lose_node();
+                }
+            }
+            Command::Drain => {
+                let node = self.node.expect("a node");
+                assert!(self.shared && self.holds.values().any(|of| *of == node), "I2");
+                self.draining.insert(node);
                 self.lose_node();
             }
             Command::Create { ticket, ticket_limit, .. } => {
@@ -656,6 +800,9 @@ impl World {
             Command::AwaitNews => assert!(self.sole),
             Command::AskWhetherSole => {
                 assert!(!std::mem::replace(&mut self.asked, true), "asked twice");
+                self.asked_at = self.queue.next_ticket();
+                // The listing sets a watch of its own.
+                self.now.unfired = true;
             }
             Command::Retain { .. } => {
                 assert!(self.retainable, "others cannot know that the node may be retained");
@@ -664,14 +811,15 @@ impl World {
             Command::Begin { ticket, hold } => {
                 let looked = self.looked.expect("I4: nothing was looked at");
                 assert!(looked.lease_lasts && !looked.closing, "I4");
-                assert_eq!(self.hold.replace(hold), None, "two holds");
+                let node = self.node.expect("a node");
+                assert!(self.shared || self.holds.is_empty(), "two holds");
+                self.holds.insert(hold, node);
                 assert_eq!(self.waiting.keys().next(), Some(&ticket), "out of order");
                 let next = self.waiting.remove(&ticket).expect("it waits");
                 assert!(ticket < self.bound, "I6: after the news, {event:?}");
                 if let Some(last) = self.holder.replace(next.clone()) {
-                    assert!(looked.same_connection && !looked.revoked, "passed on");
+                    assert!(looked.same_connection && !looked.given_up, "passed on");
                     assert_eq!(last.node, next.node, "passed on");
-                    assert!(!last.node_per_hold && !next.node_per_hold, "passed on");
                 }
                 self.entry = None;
             }
@@ -688,11 +836,14 @@ impl World {
         if !waiting.is_empty() {
             assert_ne!(state, "none", "I1");
         }
-        assert_eq!(self.hold.is_some(), state == "held");
+        let is_held = self.node.is_some_and(|node| self.holds.values().any(|of| *of == node));
+        assert_eq!(is_held, state == "held");
+        let drains = |node: &NodeId| self.holds.values().any(|of| of == node);
+        assert!(self.draining.iter().all(drains), "I2");
         assert_eq!(self.entry.is_some(), matches!(state, "acquiring" | "behind"), "I1, I2");
         assert_eq!(self.retained, state == "retained");
         let tries = self.waiting.values().filter(|waiter| waiter.no_wait).count();
-        assert!(!queue.is_busy() || tries == 0, "a try waits");
+        assert!(!queue.is_taken(self.shared) || tries == 0, "a try waits");
         match state {
             "undecided" => assert!(!waiting.is_empty() && self.asked, "I5"),
             "retained" => assert!(waiting.is_empty(), "I5"),
@@ -710,7 +861,7 @@ impl World {
         if self.entry.is_some() {
             self.attempt_ended();
         }
-        if let Some(hold) = self.hold.take() {
+        while let Some((hold, _)) = self.holds.pop_first() {
             self.on(Event::Released { hold, lost: false });
         }
         if let (true, Some(node)) = (self.retained, self.node) {
@@ -718,14 +869,18 @@ impl World {
         }
         self.check();
         assert_eq!((self.queue.state(), self.node), ("none", None), "not at rest");
+        assert!(self.draining.is_empty(), "not at rest");
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
     #[test]
-    fn the_invariants_hold_whatever_happens(steps in prop::collection::vec((0_u8..23, any::<u8>()), 1..60)) {
-        let mut world = World::new();
+    fn the_invariants_hold_whatever_happens(
+        shared in any::<bool>(),
+        steps in prop::collection::vec((0_u8..23, any::<u8>()), 1..60),
+    ) {
+        let mut world = World::new(shared);
         for (what, how) in steps {
             world.step(what, how);
         }

@@ -68,7 +68,7 @@ impl Contender {
     ) -> Result<Guard, Error> {
         let mut request = self.request.clone();
         let retention = request.waiter.retention;
-        if retention > DAY || request.waiter.node_per_hold && !retention.is_zero() {
+        if retention > DAY || !request.waiter.shares_queue && !retention.is_zero() {
             return Err(self.invalid_retention());
         }
         let no_wait = matches!(patience, Patience::NoWait { .. });
@@ -76,7 +76,11 @@ impl Contender {
             let request = Arc::make_mut(&mut request);
             request.waiter_mut().no_wait = no_wait;
             request.check_first = no_wait;
-            request.companion = companion.map(|write| write.state().clone());
+            if let Some(write) = companion {
+                request.companion = Some(write.state().clone());
+                request.waiter_mut().shares_queue = false;
+                request.waiter_mut().shared = false;
+            }
         }
         let mut contending = self.recipe.curator.queues().contend(request, queued);
         let hold = contending.answer().await?;
@@ -172,11 +176,15 @@ impl Contender {
         let family = &self.request.family;
         let mut all = self.recipe.participants(family).await?;
         let ours = curator.session_id().ok();
-        let is_ours = |one: &Participant| ours.is_some() && one.session_id == ours;
-        if let Some(place) = all.iter().rposition(is_ours) {
-            let under = all[place].clone().waiting();
-            let waiting = curator.queues().waiting(&self.recipe.path, family);
-            all.splice(place + 1..place + 1, std::iter::repeat_n(under, waiting));
+        for kind in [self.request.kind, Kind::Read] {
+            let is_ours = |one: &Participant| {
+                ours.is_some() && one.session_id == ours && one.kind() == Some(kind)
+            };
+            if let Some(place) = all.iter().rposition(is_ours) {
+                let under = all[place].clone().waiting();
+                let waiting = curator.queues().waiting(&self.recipe.path, family, kind);
+                all.splice(place + 1..place + 1, std::iter::repeat_n(under, waiting));
+            }
         }
         Ok(all)
     }

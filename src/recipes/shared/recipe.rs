@@ -100,8 +100,8 @@ impl Recipe {
             path: self.path.clone(),
             waiter: Arc::new(Waiter {
                 node: NodeSpec { data: options.identity.clone(), acls: options.acls.clone() },
-                shares_queue: matches!(family, Family::Exclusive(_)),
-                node_per_hold: false,
+                shares_queue: matches!(family, Family::Exclusive(_) | Family::ReadWrite),
+                shared: kind == Kind::Read,
                 no_wait: false,
                 retention: Duration::ZERO,
                 term: options.loss_policy.into(),

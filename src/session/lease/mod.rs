@@ -46,6 +46,10 @@ pub(crate) struct LeaseTerm {
 }
 
 impl LeaseTerm {
+    pub(crate) fn kind(&self) -> TermKind {
+        self.kind
+    }
+
     fn new(kind: TermKind) -> Arc<Self> {
         Arc::new(Self {
             kind,

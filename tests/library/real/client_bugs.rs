@@ -58,16 +58,16 @@ async fn client_s4_the_watches_that_we_use_outlive_a_connection() {
 async fn client_s5_a_reconnection_with_many_waiters_keeps_the_session() {
     const WAITERS: usize = 150;
     let mut testbed = Testbed::real().await;
-    // Writers, which have a node each. Two watches each: 300 KB, were there no budget.
+    // Callers that have a node each. Two watches each: 300 KB, were there no budget.
     testbed.path = format!("{}/{}", testbed.path, "x".repeat(900));
     let (link, curator) = testbed.linked_with_parent(testbed.patient_builder()).await;
     let session = curator.session_id().unwrap();
     let other = testbed.curator().await;
-    let holder = testbed.read_write(&other).write().await.unwrap();
+    let holder = testbed.mutex(&other).acquire().await.unwrap();
     let mut waiters = JoinSet::new();
     for _ in 0..WAITERS {
-        let lock = testbed.read_write(&curator);
-        waiters.spawn(async move { lock.write().await.unwrap().release().await.unwrap() });
+        let mutex = testbed.mutex(&curator).with_node_per_hold();
+        waiters.spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() });
     }
     testbed.children_are(WAITERS + 1).await;
     // As many watches as ever.

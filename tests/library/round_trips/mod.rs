@@ -11,3 +11,4 @@ mod path_cache;
 mod read_write;
 mod request_counts;
 mod semaphore;
+mod sharing;

@@ -174,7 +174,7 @@ async fn a_reader_that_waits_behind_itself_is_warned() {
         } else {
             let stranger = testbed.read_write(&other);
             let waiting = tokio::spawn(async move { stranger.write().await });
-            testbed.children_are(3).await;
+            testbed.children_are(2).await;
             assert!(lock.read_timeout(BUSY).await.unwrap_err().is_busy());
             waiting.abort();
         }
