@@ -60,6 +60,28 @@ struct Inner {
     first: Option<First>,
     /// The nodes that drain.
     draining: BTreeMap<NodeId, First>,
+    news: News,
+}
+
+/// The listings that were sent because a contender came or left while the node of readers was retained.
+#[derive(Debug)]
+struct News {
+    /// The begin of the present second.
+    since: BootInstant,
+    listings: u32,
+}
+
+impl News {
+    /// The number of listings in a second. Beyond that, a retained node is given up at the next news.
+    const LISTINGS: u32 = 10;
+
+    fn may_list(&mut self, now: BootInstant) -> bool {
+        if now.since(self.since) >= Duration::from_secs(1) {
+            *self = Self { since: now, listings: 0 };
+        }
+        self.listings += 1;
+        self.listings <= Self::LISTINGS
+    }
 }
 
 /// The part of a waiter that the queue does not decide by.
@@ -342,14 +364,16 @@ impl QueueDriver {
         queue: LocalQueue,
         first: Option<First>,
     ) -> Arc<Self> {
+        let callers = BTreeMap::new();
         let draining = BTreeMap::new();
+        let news = News { since: BootInstant::now(), listings: 0 };
         Arc::new(Self {
             current_nodes: current_nodes.clone(),
             family,
             shared,
             nodes: TaskTracker::new(),
             abandoned: Notify::new(),
-            inner: Mutex::new(Inner { queue, callers: BTreeMap::new(), first, draining }),
+            inner: Mutex::new(Inner { queue, callers, first, draining, news }),
         })
     }
 
@@ -518,6 +542,16 @@ impl QueueDriver {
     pub(super) fn is_open(&self) -> bool {
         let Inner { queue, first, .. } = &mut *self.inner.lock();
         queue.is_kept() || queue.is_shared() && first.as_mut().is_some_and(First::is_unfired)
+    }
+
+    /// Gives a retained node up, because a task of another queue of this process wants the lock. The delete is sent before the
+    /// create of that task.
+    pub(super) fn end_retention(self: &Arc<Self>) {
+        let mut inner = self.inner.lock();
+        let Some(node) = inner.first.as_ref().map(First::id) else { return };
+        let actions = inner.step(self, Event::RetentionOver { node });
+        drop(inner);
+        self.carry_out(actions);
     }
 
     /// The number of waiters, without the one that the node stands for.
@@ -752,11 +786,17 @@ impl QueueDriver {
 
     /// Takes the news that a contender came or left during the retention of which `end` is the token.
     pub(super) fn news(self: &Arc<Self>, end: &CancellationToken) {
-        let node = match &self.inner.lock().first {
-            Some(first) if !end.is_cancelled() => first.id(),
-            _ => return,
+        let mut inner = self.inner.lock();
+        let Some(node) = inner.first.as_ref().map(First::id).filter(|_| !end.is_cancelled()) else {
+            return;
         };
-        self.on(Event::RetentionOver { node });
+        let event = match self.shared && inner.news.may_list(BootInstant::now()) {
+            true => Event::News { node },
+            false => Event::RetentionOver { node },
+        };
+        let actions = inner.step(self, event);
+        drop(inner);
+        self.carry_out(actions);
     }
 }
 

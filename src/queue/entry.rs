@@ -28,7 +28,7 @@ use super::node::OwnedNode;
 use super::path_nodes::Position;
 use super::request::{EntryAborted, Request};
 use super::retries::{Callers, Retries};
-use super::rules::node_name::is_retainable;
+use super::rules::node_name::{is_retainable, is_retainable_read};
 use super::session_nodes::SessionNodes;
 use super::wait::{Event, Predecessors, Watches};
 use crate::client::{Failure, Listing};
@@ -205,8 +205,9 @@ impl Attempt {
                     let report = || {
                         queue.report_behind(|requester| node.path_nodes.is_held_by(requester));
                     };
-                    // The only other contender may keep its node without a hold, and gives it up when it sees ours.
-                    let may_be_kept = predecessor_is_head && is_retainable(predecessor.as_str());
+                    // The other contenders may keep their nodes without a hold, and give them up when they see ours.
+                    let may_be_kept = is_retainable_read(predecessor.as_str())
+                        || predecessor_is_head && is_retainable(predecessor.as_str());
                     let patience = (request.waiter.no_wait && may_be_kept).then_some(reaction);
                     tracing::debug!(%predecessor, "waits");
                     let ahead =

@@ -37,7 +37,8 @@
 //! of its holds; a writer before the node was waited for. What sharing could break is the order, so for a reader only a writer
 //! counts as another contender: the node is sole while no write node is known. When the watch has fired, because any contender
 //! came or left, the first reader that asks sends one listing with a new watch, and those that ask meanwhile await it: no
-//! listing is sent because others come or go.
+//! listing is sent because others come or go. One is sent if the node is retained without a reader, so that it keeps no writer
+//! out.
 //!
 //! If a writer is known, or if another condition is missing, the node *drains*: no further reader joins it, and it is deleted
 //! after its last hold. The waiting readers enter at once by a second node, behind the writer. So a stream of readers starves
@@ -143,6 +144,8 @@ pub(super) enum Event {
     Listed { node: NodeId, sole: bool },
     /// The retention of a node has passed, or another contender came or left.
     RetentionOver { node: NodeId },
+    /// Another contender came or left while the node of readers is retained.
+    News { node: NodeId },
     /// Another client deleted the node of a hold, or the node that is kept without one. (The entry sees to a node that waits.)
     NodeGone { node: NodeId },
     /// The session ended or is left to others: the node has to be deleted, one way or the other.
@@ -303,6 +306,16 @@ impl LocalQueue {
                     self.node = NodeState::None;
                     out.push(Command::EndRetention);
                     out.push(Command::Delete(node));
+                }
+            }
+            Event::News { node } => {
+                let next_ticket = self.next_ticket;
+                if let NodeState::Retained(retained) = &mut self.node
+                    && retained.id == node
+                    && retained.sole == Sole::Yes
+                {
+                    retained.sole = Sole::NotAsked;
+                    retained.ask(next_ticket, out);
                 }
             }
             Event::NodeGone { node } => self.lose(node, Command::Forget(node), look, out),

@@ -21,7 +21,7 @@ use crate::error::Loss;
 use crate::lock_path::LockPath;
 use crate::queue::rules::admission::{Decision, Family, decide, is_busy};
 use crate::queue::rules::gap::{Creates, Gap};
-use crate::queue::rules::node_name::{ContenderName, is_retainable};
+use crate::queue::rules::node_name::{ContenderName, is_retainable, is_retainable_read};
 use crate::sync::Mutex;
 
 /// The place of a znode in the queue.
@@ -220,9 +220,13 @@ impl PathNodes {
         is_busy(&listing.children, &self.family, shared)
     }
 
-    /// Returns true if a listing shows one contender, whose node may be kept without a hold.
+    /// Returns true if a listing shows only nodes that may be kept without a hold: one, or some of readers.
     pub(super) fn may_be_kept(&self, listing: &Listing) -> bool {
-        self.only_contender(listing).is_some_and(|name| is_retainable(name))
+        if self.only_contender(listing).is_some_and(|name| is_retainable(name)) {
+            return true;
+        }
+        let mut contenders = listing.children.iter().filter(|name| self.family.counts(name));
+        contenders.all(|name| is_retainable_read(name))
     }
 
     /// Returns the contender of this recipe that a listing shows, if it shows exactly one.

@@ -214,6 +214,28 @@ impl InterProcessReadWriteLock {
     pub fn path(&self) -> &str {
         self.write.recipe.path.as_str()
     }
+
+    /// Retains the lock's node for `retention` after a release, if no task of this session wants the lock: see
+    /// [`InterProcessMutex::with_retention`](crate::InterProcessMutex::with_retention).
+    ///
+    /// While the node of readers is retained, reads of this process need no request until a writer comes, of any process. Readers of
+    /// other processes can hold and retain nodes as well. The node of a writer is retained only while no other process contends.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zookeeper_recipes::{Curator, Error};
+    /// # fn example(curator: &Curator) -> Result<(), Error> {
+    /// let lock = curator.read_write_lock("/config")?.with_retention(Duration::from_secs(10));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_retention(mut self, retention: Duration) -> Self {
+        for contender in [&mut self.read, &mut self.write] {
+            let request = Arc::make_mut(contender).request_mut();
+            request.waiter_mut().retention = retention;
+        }
+        self
+    }
 }
 
 #[derive(Debug)]

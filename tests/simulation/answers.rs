@@ -253,13 +253,18 @@ impl Judge {
         // The news of a deletion takes a moment, and longer if something is wrong.
         let troubled = state.troubled(ask.since);
         let news = if troubled { STALE } else { NEWS };
+        // A task whose node an operator has just deleted believes that it holds.
+        let has_company = state
+            .asks
+            .iter()
+            .any(|(other, of)| other != task && of.member == ask.member && of.path == ask.path);
         let recent = state.history.range(format!("{path}/")..format!("{path}0"));
         let recent = recent
             .filter(|(_, znode)| znode.deleted.is_none_or(|deleted| deleted + news >= ask.since));
         let recent = recent.map(|(node, znode)| (node.as_str(), znode));
         let failure = if waited + DRIFT < limit {
             format!("busy: {task} waited for {path} only {waited:?} of {limit:?}")
-        } else if !ask.contended && !ask.is_kept_out(recent, troubled) {
+        } else if !ask.contended && !ask.is_kept_out(recent, troubled || has_company) {
             format!("busy: {task} cannot have {path} after {waited:?}, though nobody has it")
         } else {
             return;

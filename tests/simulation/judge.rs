@@ -249,6 +249,7 @@ impl Judge {
             state.history.get(*other).is_some_and(|znode| {
                 let since = znode.created;
                 znode.owner != hold.session
+                    && (hold.access != Access::Shared || other.contains("__WRIT__"))
                     && calm <= since
                     && since + Duration::from_secs(1) < *asked
             })

@@ -190,7 +190,14 @@ impl SimulatedTask {
 
     /// Through both halves, and through guards.
     async fn read_write(&mut self) {
-        let lock = self.curator.read_write_lock(&self.path).expect("a path");
+        // Half of the tasks share the nodes of their process.
+        let name = [self.process_name(), self.name.clone()][self.rng.usize(..2)].clone();
+        let named = self.curator.with_identity(name.as_bytes());
+        let mut lock = named.read_write_lock(&self.path).expect("a path");
+        if self.run.plan.retains {
+            lock = lock.with_retention(self.below(3_000));
+        }
+        self.identity = Some(name);
         let (read, write) = (lock.read_half(), lock.write_half());
         while !self.run.is_over() {
             self.pause().await;

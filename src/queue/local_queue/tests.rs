@@ -493,6 +493,28 @@ fn a_node_is_retained_while_it_is_the_sole_one() {
     assert_eq!(queue.fine(RELEASED), leaves, "its name does not tell others that it may be kept");
 }
 
+/// Another client's readers come and go: one listing tells whether a writer came.
+#[test]
+fn the_node_of_readers_is_retained_until_a_writer_comes() {
+    let retained = || {
+        let reader = Waiter { shared: true, ..with_retention() };
+        let mut queue = LocalQueue::held_with(reader, Sole::Yes, true, vec![]);
+        assert_eq!(queue.fine(RELEASED), [Command::AwaitNews, retain()]);
+        assert_eq!(queue.fine(Event::News { node: NODE }), [Command::AskWhetherSole]);
+        assert_eq!(queue.fine(Event::News { node: NODE }), []);
+        queue
+    };
+    let listed = |sole| Event::Listed { node: NODE, sole };
+    assert_eq!(retained().fine(listed(true)), [Command::AwaitNews]);
+    let ended = [Command::EndRetention, Command::Delete(NODE)];
+    assert_eq!(retained().fine(listed(false)), ended);
+    // A reader that comes meanwhile waits for the answer.
+    let mut queue = retained();
+    let reader = Waiter { shared: true, ..with_retention() };
+    assert_eq!(queue.fine(joined(reader)), [Command::EndRetention]);
+    assert_eq!(queue.fine(listed(true)), [Command::Begin { ticket: 1, hold: 2 }]);
+}
+
 #[test]
 fn a_retained_node_is_taken_by_the_next_caller_or_ends() {
     let retained = |sole| {
@@ -677,6 +699,10 @@ impl World {
                 }
                 self.bound = if self.sole { Ticket::MAX } else { self.bound };
                 self.on(Event::Listed { node, sole });
+            }
+            15 if self.retained && self.shared && flag(0) => {
+                self.sole = false;
+                self.on(Event::News { node });
             }
             15 if self.retained => self.on(Event::RetentionOver { node }),
             16 => {

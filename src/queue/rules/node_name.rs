@@ -103,6 +103,11 @@ pub(crate) fn is_retainable(name: &str) -> bool {
         .is_some_and(|guid| guid.get_version() == Some(Version::Custom))
 }
 
+/// Returns true if the node of readers may be kept without a hold, as others beside it may be.
+pub(crate) fn is_retainable_read(name: &str) -> bool {
+    kind_of(name) == Some(Kind::Read) && is_retainable(name)
+}
+
 /// The prefix of a node's name that holds its GUID.
 fn guid_prefix(guid: Uuid) -> String {
     format!("_c_{}-", guid.hyphenated())

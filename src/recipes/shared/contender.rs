@@ -78,8 +78,10 @@ impl Contender {
             request.check_first = no_wait;
             if let Some(write) = companion {
                 request.companion = Some(write.state().clone());
-                request.waiter_mut().shares_queue = false;
-                request.waiter_mut().shared = false;
+                let waiter = request.waiter_mut();
+                waiter.shares_queue = false;
+                waiter.shared = false;
+                waiter.retention = Duration::ZERO;
             }
         }
         let mut contending = self.recipe.curator.queues().contend(request, queued);

@@ -61,3 +61,32 @@ async fn reads_hold_together() {
     let took = took.await;
     assert!(took < Duration::from_millis(40), "{took:?}");
 }
+
+/// Five strangers hold in turns, for half a second each. With one place for all tasks, those that ask later wait for all five again.
+#[tokio::test(start_paused = true)]
+async fn each_caller_with_a_node_of_its_own_has_a_place_of_its_own() {
+    let (testbed, curators) = Testbed::with_curators::<6>().await;
+    let [strangers @ .., curator] = &curators;
+    let mut others = JoinSet::new();
+    for stranger in strangers {
+        let mutex = testbed.mutex(stranger);
+        others.spawn(async move {
+            loop {
+                let guard = mutex.acquire().await.expect("a hold");
+                sleep(Duration::from_millis(500)).await;
+                guard.release().await.expect("a release");
+            }
+        });
+    }
+    testbed.children_are(strangers.len()).await;
+    let mutex = testbed.mutex(curator).with_node_per_hold();
+    let mut callers = JoinSet::new();
+    for _ in 0..200 {
+        let mutex = mutex.clone();
+        callers.spawn(async move { mutex.acquire_timeout(Duration::from_secs(3)).await.is_ok() });
+        sleep(Duration::from_millis(50)).await;
+    }
+    let served = callers.join_all().await;
+    assert_eq!(served.iter().filter(|served| **served).count(), 200);
+    others.shutdown().await;
+}

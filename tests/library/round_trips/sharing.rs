@@ -4,7 +4,7 @@
 use zookeeper_recipes_dev::Operation::{Create, Delete, GetData, List, Multi};
 
 use crate::prelude::*;
-use crate::support::counted_client::{CountedClient, settle};
+use crate::support::counted_client::{CountedClient, settle, without_removals};
 
 #[tokio::test(start_paused = true)]
 async fn readers_share_a_node_until_the_last_one_releases() {
@@ -141,5 +141,77 @@ async fn a_writer_passes_its_node_on_but_not_with_a_read_alongside() {
     let write = held(third).await;
     assert_ne!(write.node(), node);
     write.release().await.unwrap();
+    testbed.children_are(0).await;
+}
+
+/// Another client's readers come and go. A writer is served after one trip of the client that keeps the node.
+#[tokio::test(start_paused = true)]
+async fn a_retained_node_of_readers_is_given_up_when_a_writer_comes() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::new(&testbed).await;
+    let lock = testbed.read_write(&client.curator).with_retention(Duration::from_secs(60));
+    let others = testbed.read_write(&testbed.curator().await);
+    let node = lock.read().await.unwrap().node().to_owned();
+    settle().await;
+    client.took();
+    for _ in 0..3 {
+        others.read().await.unwrap().release().await.unwrap();
+        settle().await;
+        let read = lock.read().await.unwrap();
+        assert_eq!(read.node(), node);
+    }
+    let took = without_removals(client.took());
+    assert!(took.iter().all(|one| [List, GetData].contains(one)), "{took:?}");
+    settle().await;
+    client.took();
+    let first = lock.try_read().await.unwrap();
+    let second = lock.read().await.unwrap();
+    assert_eq!(without_removals(client.took()), [], "no writer came");
+    drop((first, second));
+    let write = within("the writer", others.write()).await.unwrap();
+    assert!(lock.try_read().await.unwrap_err().is_busy());
+    write.release().await.unwrap();
+    testbed.children_are(0).await;
+}
+
+/// A try finds nodes without a reader, of two clients.
+#[tokio::test(start_paused = true)]
+async fn a_try_to_write_gets_a_lock_whose_nodes_other_clients_only_keep() {
+    let (testbed, [one, two, other]) = Testbed::with_curators().await;
+    for curator in [&one, &two] {
+        let lock = testbed.read_write(curator).with_retention(Duration::from_secs(60));
+        lock.read().await.unwrap().release().await.unwrap();
+    }
+    testbed.children_are(2).await;
+    let write = testbed.read_write(&other).try_write().await.expect("kept nodes");
+    let reading = testbed.read_write(&one).with_retention(Duration::from_secs(60));
+    assert!(reading.try_read().await.unwrap_err().is_busy());
+    write.release().await.unwrap();
+    let read = reading.read().await.unwrap();
+    assert!(testbed.read_write(&other).try_write().await.unwrap_err().is_busy(), "one reads");
+    drop(read);
+}
+
+/// A writer's node is retained for the next writer of the client alone.
+#[tokio::test(start_paused = true)]
+async fn a_retained_node_of_a_writer_is_given_up_when_a_reader_comes() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::new(&testbed).await;
+    let lock = testbed.read_write(&client.curator).with_retention(Duration::from_secs(60));
+    lock.write().await.unwrap().release().await.unwrap();
+    settle().await;
+    client.took();
+    let write = lock.write().await.unwrap();
+    assert_eq!(client.took(), []);
+    let read = write.read().await.unwrap();
+    write.release().await.unwrap();
+    read.release().await.unwrap();
+    testbed.children_are(0).await;
+    lock.write().await.unwrap().release().await.unwrap();
+    settle().await;
+    within("a reader of the same client", lock.read()).await.unwrap().release().await.unwrap();
+    lock.write().await.unwrap().release().await.unwrap();
+    let others = testbed.read_write(&testbed.curator().await);
+    within("a reader", others.read()).await.unwrap().release().await.unwrap();
     testbed.children_are(0).await;
 }
