@@ -329,10 +329,11 @@ impl InterProcessMutex {
         self
     }
 
-    /// Gives each hold a node, and so a [fencing token](Hold::fencing_token), of its own. Without this option, tasks of one session
-    /// take turns under one node and share its token, which saves two writes for each hold.
+    /// Makes each caller a contender of its own at the servers, with a node and so a [fencing token](Hold::fencing_token) of its own.
+    /// Without this option, tasks of one session take turns under one node and share its token, which saves two writes for each hold.
     ///
-    /// Use it for a resource that must tell a late write of one hold from the writes of the next hold in the same process.
+    /// Use it if callers have deadlines of their own and other processes hold for long: each caller keeps the place that it had when it
+    /// asked. Use it also for a resource that must tell a late write of one hold from the writes of the next hold in the same process.
     pub fn with_node_per_hold(mut self) -> Self {
         self.contender.request_mut().waiter_mut().shares_queue = false;
         self

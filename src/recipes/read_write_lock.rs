@@ -31,7 +31,11 @@ use crate::queue::rules::node_name::Kind;
 /// * **Not reentrant** by task or thread: see [`Guard::reenter`], [`WriteGuard::reenter`] and
 ///   [`Owner`](crate::interop::Owner).
 ///
-/// Tokens of readers compare with those of writers: a write hold before a read has a smaller token, a later one a greater.
+/// * **A process is one contender**: its writers take turns under one node, and its readers hold together under one, without a
+///   request while no writer is known.
+///
+/// Tokens of readers compare with those of writers: a write hold before a read has a smaller token, a later one a greater. Readers
+/// that share a node have one token.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Curator, Error};
