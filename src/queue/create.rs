@@ -195,25 +195,21 @@ async fn create(
     Answered { created, placement }
 }
 
-/// Sends the create of a read alongside a write hold. The read outlives the write hold, so the znode of the write hold must not
-/// pass to another writer. The fence keeps the write hold from its end until the znode is marked and the create is sent.
+/// Sends the create of a read alongside a write hold, unless that has ended.
 fn send_companion(
     client: Client,
     request: Arc<Request>,
     prefix: String,
     write: &Arc<HoldState>,
 ) -> BoxFuture<'static, Answered> {
-    let sent = write.fence(|| {
-        write.znode().set_accompanied();
-        sent_now(create_companion(client, request, prefix, write.clone()))
-    });
+    let send = || sent_now(create_companion(client, request, prefix, write.clone()));
     // The caller reports how the write hold ended.
     let ended = |_| {
         let created = Err(Failure::NoNode);
         let answered = Answered { created, placement: Placement::Unknown };
         std::future::ready(answered).boxed()
     };
-    sent.unwrap_or_else(ended)
+    write.accompany(send).unwrap_or_else(ended)
 }
 
 /// Creates a read alongside a write hold, in one transaction that checks that the write hold's znode exists: so no writer can

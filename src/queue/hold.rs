@@ -179,6 +179,15 @@ impl HoldState {
         sent
     }
 
+    /// Sends the create of a read alongside this write hold, unless the hold has ended. The read outlives the hold, so the znode
+    /// must not pass to another writer: it is marked inside the fence, for which the end of the hold waits.
+    pub(super) fn accompany<T>(&self, send: impl FnOnce() -> T) -> Result<T, End> {
+        self.fence(|| {
+            self.znode.set_accompanied();
+            send()
+        })
+    }
+
     /// Waits for a fenced write that another thread hands to the client at this moment. After `finish`, none follows.
     pub(super) fn close_fence(&self) {
         self.znode.close_fence();

@@ -8,7 +8,7 @@
 //! `scripts/mutants.txt` that it catches.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -88,11 +88,15 @@ fn sent(request: Sent) {
 
 /// Runs a test under many schedules: with nodes that pass to callers that joined after the create, and without.
 fn explore(test: fn(Arc<Queue>)) {
+    explore_with(request, test);
+}
+
+fn explore_with(request: fn() -> Request, test: fn(Arc<Queue>)) {
     for passes_on in [false, true] {
         let run = move || {
             SENT.take();
             CREATES.take();
-            test(Queue::new(passes_on));
+            test(Queue::new(request(), passes_on));
         };
         let mut config = shuttle::Config::default();
         config.stack_size = 512 * 1024;
@@ -136,6 +140,14 @@ fn is_node_left() -> bool {
     nodes == 1
 }
 
+/// The number of nodes that were created and not deleted.
+fn nodes_left() -> usize {
+    SENT.with_borrow(|all| {
+        let count = |request| all.iter().filter(|sent| **sent == request).count();
+        count(Sent::Create) - count(Sent::Delete)
+    })
+}
+
 /// Asserts that no write of the hold was sent after `end`.
 fn assert_no_write_after(end: Sent, hold: u8) {
     let all = SENT.with_borrow(Vec::clone);
@@ -164,8 +176,15 @@ fn request() -> Request {
     }
 }
 
+fn reading() -> Request {
+    let mut request = request();
+    request.waiter_mut().shared = true;
+    Request { family: Family::ReadWrite, kind: Kind::Read, ..request }
+}
+
 /// A local queue in a session without a client.
 struct Queue {
+    request: Arc<Request>,
     driver: Arc<QueueDriver>,
     nodes: Arc<SessionNodes>,
     passes_on: bool,
@@ -176,7 +195,7 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(passes_on: bool) -> Arc<Self> {
+    fn new(request: Request, passes_on: bool) -> Arc<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let session = Session::without_client(TIMEOUT);
         let connection = {
@@ -185,12 +204,20 @@ impl Queue {
         };
         let current_nodes = CurrentNodes::new(connection);
         let nodes = current_nodes.of(&session);
-        let driver = QueueDriver::new(&current_nodes, request().family, false);
-        Arc::new(Self { driver, nodes, passes_on, czxid: Mutex::new(0), _runtime: runtime })
+        let shared = request.waiter.shared;
+        let driver = QueueDriver::new(&current_nodes, request.family.clone(), shared);
+        Arc::new(Self {
+            request: Arc::new(request),
+            driver,
+            nodes,
+            passes_on,
+            czxid: Mutex::new(0),
+            _runtime: runtime,
+        })
     }
 
     fn join(&self) -> Waiting {
-        self.driver.join(Arc::new(request()), &QueuedFlag::UNREAD, BootInstant::now())
+        self.driver.join(self.request.clone(), &QueuedFlag::UNREAD, BootInstant::now())
     }
 
     /// Joins and runs the entry, as the only caller.
@@ -213,7 +240,7 @@ impl Queue {
         let path = request.path.child(&format!("latch-{czxid:010}"));
         let link = LinkWatch::Simulated(watch::Sender::new(LinkState::Connected).subscribe());
         let session = self.nodes.session.clone();
-        let znode = Arc::new(Znode::new(path, czxid, czxid, false, session, link));
+        let znode = Arc::new(Znode::new(path, czxid, czxid, request.is_shared(), session, link));
         First::new(OwnedNode::new(znode, path_nodes, self.nodes.clone(), room), None)
     }
 
@@ -285,6 +312,55 @@ fn a_create_does_not_overtake_the_delete_of_a_release() {
         join(release);
         join(left);
         queue.serve(vec![join(joined)]);
+    });
+}
+
+/// Catches "core: a node that drains keeps its holds" and "core: a reader joins no node without a hold".
+#[test]
+fn a_reader_that_joins_while_the_last_one_releases_holds_by_a_node_that_is_there() {
+    explore_with(reading, |queue| {
+        let hold = queue.acquire();
+        let release = spawn(move || drop(hold));
+        let threads = [(); 2].map(|()| {
+            let queue = queue.clone();
+            spawn(move || queue.join())
+        });
+        join(release);
+        let mut waiting = threads.map(join);
+        while queue.run_entry() {}
+        let holds: Vec<_> = waiting.iter_mut().filter_map(answer_of).collect();
+        assert_eq!(holds.len(), 2, "readers hold together");
+        let nodes: BTreeSet<_> = holds.iter().map(|hold| hold.state().node()).collect();
+        assert!(holds.iter().all(|hold| hold.state().end().is_none()), "the holds last");
+        assert_eq!(nodes_left(), nodes.len(), "each hold has a node");
+        drop(holds);
+        assert_eq!(nodes_left(), 0, "a node is left");
+    });
+}
+
+/// Catches "create: a read alongside is sent inside the fence".
+#[test]
+fn no_read_is_created_alongside_a_hold_that_has_passed_its_node_on() {
+    explore(|queue| {
+        let hold = queue.acquire();
+        let mut next = queue.join();
+        let state = hold.state().clone();
+        let point = Mutex::new(());
+        let reading = spawn(move || {
+            let sent = state.accompany(|| drop(point.lock()));
+            sent.is_ok()
+        });
+        let releasing = spawn(move || drop(hold));
+        let is_read = join(reading);
+        join(releasing);
+        match answer_of(&mut next) {
+            Some(hold) => {
+                assert!(!is_read, "the next caller holds beside a read");
+                drop(hold);
+                assert!(!is_node_left(), "a node is left");
+            }
+            None => queue.serve(vec![next]),
+        }
     });
 }
 

@@ -293,3 +293,17 @@ async fn a_try_is_not_busy_by_the_node_of_a_dropped_write() {
         guard.release().await.unwrap();
     }
 }
+
+/// A reader of the same process waits behind the writer, and the news that the writer's node is deleted is on its way.
+#[tokio::test(start_paused = true)]
+async fn a_try_to_read_right_after_its_own_writer_released_is_not_busy() {
+    let (testbed, [curator]) = Testbed::with_curators().await;
+    let lock = testbed.read_write(&curator);
+    let write = lock.write().await.unwrap();
+    let reader = testbed.reads(&curator).await;
+    settled(&curator).await;
+    drop(write);
+    let read = lock.try_read().await.expect("no other contender");
+    drop((held(reader).await, read));
+    testbed.children_are(0).await;
+}

@@ -209,9 +209,31 @@ async fn a_retained_node_of_a_writer_is_given_up_when_a_reader_comes() {
     testbed.children_are(0).await;
     lock.write().await.unwrap().release().await.unwrap();
     settle().await;
-    within("a reader of the same client", lock.read()).await.unwrap().release().await.unwrap();
+    client.took();
+    let read = within("a reader of the same client", lock.read()).await.unwrap();
+    assert_eq!(without_removals(client.took())[..2], [Delete, Create], "it waits for nobody");
+    read.release().await.unwrap();
     lock.write().await.unwrap().release().await.unwrap();
     let others = testbed.read_write(&testbed.curator().await);
     within("a reader", others.read()).await.unwrap().release().await.unwrap();
     testbed.children_are(0).await;
+}
+
+/// Another client's readers come and go all the time. A retained node that listed for each of them would be a herd of its own.
+#[tokio::test(start_paused = true)]
+async fn a_retained_node_of_readers_lists_ten_times_a_second_at_most() {
+    let testbed = Testbed::with_parent().await;
+    let client = CountedClient::new(&testbed).await;
+    let lock = testbed.read_write(&client.curator).with_retention(Duration::from_secs(60));
+    let others = testbed.read_write(&testbed.curator().await);
+    let node = lock.read().await.unwrap().node().to_owned();
+    let began = Instant::now();
+    let listings = client.proxy.requests(List);
+    while testbed.admin.check_stat(&node).await.unwrap().is_some() {
+        others.read().await.unwrap().release().await.unwrap();
+        settle().await;
+    }
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let listings = client.proxy.requests(List) - listings;
+    assert!((10..=20).contains(&listings), "{listings}");
 }
