@@ -651,6 +651,11 @@ impl QueueDriver {
         admitted
     }
 
+    /// Returns true if a caller may wait that asked not to.
+    pub(super) fn has_tries(&self) -> bool {
+        self.inner.lock().queue.has_tries()
+    }
+
     /// Takes the news that another contender is first. Callers that asked not to wait are refused.
     pub(super) fn report_behind(self: &Arc<Self>, is_held_by: impl Fn(Requester) -> bool) {
         let mut inner = self.inner.lock();

@@ -171,8 +171,21 @@ impl Attempt {
             // Only a contender that enters checks for another recipe.
             None => Decided::at(relist(queue, &node, &request).await?),
         };
+        let mut lists_again = true;
         loop {
             position = match position {
+                // A try must not be busy by a node of its own process that only leaves.
+                Position::Behind { .. } if lists_again && queue.has_tries() => {
+                    lists_again = false;
+                    let leaving = &node.path_nodes.leaving;
+                    let gone = async {
+                        leaving.until_all_gone().await;
+                        Ok(())
+                    };
+                    queue.unless_stopped(gone).await?;
+                    relist(queue, &node, &request).await?
+                }
+
                 // Another client deleted our node: enter again. (A family of permits never comes here.)
                 Position::Gone | Position::Among(_) => return Err(EntryAborted::Retry(None)),
                 Position::Mixed(child) => return Err(EntryAborted::Failed(request.mixed(&child))),

@@ -72,6 +72,11 @@ impl LeavingNodes {
         self.0.borrow().next
     }
 
+    /// Waits for the nodes that leave now. The caller lists again, before it takes one of them for a contender.
+    pub(super) async fn until_all_gone(&self) {
+        self.until_gone(self.next()).await;
+    }
+
     /// Waits for the nodes before `limit`.
     async fn until_gone(&self, limit: u64) {
         let mut numbers = self.0.subscribe();

@@ -336,6 +336,11 @@ impl LocalQueue {
         self.waiters.keys().next().copied()
     }
 
+    /// Returns true if a waiter may have asked not to wait.
+    pub(super) fn has_tries(&self) -> bool {
+        self.has_try_waiters
+    }
+
     pub(super) fn has_waiters(&self) -> bool {
         !self.waiters.is_empty()
     }

@@ -5,6 +5,10 @@
 //! mutex is lost, the nodes are deleted, and the mutex is acquired again. All nodes of a caller are created before they are
 //! counted, so that of two callers that ask for several permits neither waits with a part of them.
 //!
+//! A try waits for callers that are entering, and for no holder. It counts the permits before it enters, and again and again while
+//! it waits for the mutex: a caller that has the mutex and waits for permits has its nodes among them, so the count then exceeds
+//! the limit.
+//!
 //! One session task does all of it: a caller that does not poll its future must not keep the mutex.
 //!
 //! A contender that counts too many children waits for a change of the children or of the limit. If the
@@ -13,6 +17,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
@@ -37,6 +42,10 @@ use crate::lock_path::LockPath;
 use crate::metrics::Operation;
 use crate::session::lease::LeaseTerm;
 use crate::session::retry::RetryLoop;
+
+/// The pauses of a try between two counts, while other callers enter.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The number of permits of a semaphore.
 #[derive(Debug)]
@@ -117,10 +126,8 @@ pub(crate) struct PermitRequest {
     pub(crate) mutex: Arc<Request>,
     pub(crate) count: usize,
     pub(crate) limit: Limit,
-    /// True once the servers said that there are too few permits.
-    pub(crate) full: QueuedFlag,
-    /// True once the servers said that another contender has the mutex.
-    pub(crate) behind: QueuedFlag,
+    /// True once the servers said that there are too few permits, or that another contender has the mutex.
+    pub(crate) queued: QueuedFlag,
 }
 
 /// Starts the task that acquires permits. `mutex` is the queue of the semaphore's mutex.
@@ -129,7 +136,7 @@ pub(super) fn contend(
     mutex: Arc<QueueDriver>,
     request: PermitRequest,
 ) -> ContendingForPermits {
-    let PermitRequest { permit, mutex: mutex_request, count, limit, full, behind } = request;
+    let PermitRequest { permit, mutex: mutex_request, count, limit, queued } = request;
     let (caller, reply) = oneshot::channel();
     let path = permit.path.clone();
     let span = tracing::info_span!("acquire", %path, leases = count);
@@ -138,8 +145,7 @@ pub(super) fn contend(
         request: permit,
         mutex,
         mutex_request,
-        full,
-        behind,
+        queued,
         requester: Requester::current(),
         count,
     };
@@ -152,8 +158,7 @@ struct PermitTask {
     request: Arc<Request>,
     mutex: Arc<QueueDriver>,
     mutex_request: Arc<Request>,
-    full: QueuedFlag,
-    behind: QueuedFlag,
+    queued: QueuedFlag,
     requester: Requester,
     count: usize,
 }
@@ -207,17 +212,23 @@ impl PermitTask {
 
     /// Makes one attempt in one session, under the mutex. Leaves nothing behind unless it succeeds.
     async fn attempt(&self, limit: &mut Limit) -> Result<Vec<OwnedHold>, EntryAborted> {
-        if self.request.waiter.no_wait {
-            self.check(limit.now()).await?;
+        let no_wait = self.request.waiter.no_wait;
+        let began = BootInstant::now();
+        if no_wait {
+            self.check(limit).await?;
         }
+        let trip = began.elapsed();
         let mut waiting =
-            self.mutex.join(self.mutex_request.clone(), &self.behind, BootInstant::now());
-        let mutex = match waiting.answer().await {
+            self.mutex.join(self.mutex_request.clone(), &self.queued, BootInstant::now());
+        let mutex = tokio::select! {
+            biased;
+            answer = waiting.answer() => answer,
+            aborted = self.until_full(limit, trip), if no_wait => return Err(aborted),
+        };
+        let mutex = match mutex {
             Some(answer) => answer.map_err(EntryAborted::Failed)?,
             None => return Err(EntryAborted::Abandoned),
         };
-        // The wait for the mutex says nothing of permits.
-        self.behind.set(false);
         let nodes = self.current_nodes.wait().await;
         let nodes = nodes.map_err(|none| self.request.no_session(none))?;
         let session = nodes.session.clone();
@@ -241,12 +252,26 @@ impl PermitTask {
         if all_last && !closing { Ok(holds) } else { Err(EntryAborted::Retry(None)) }
     }
 
+    /// Counts the permits while the mutex is waited for, with pauses that grow from two trips. Returns why the try ends.
+    async fn until_full(&self, limit: &Limit, trip: Duration) -> EntryAborted {
+        let mut pause = 2 * trip;
+        loop {
+            pause = pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+            sleep(pause).await;
+            if let Err(aborted) = self.check(limit).await {
+                return aborted;
+            }
+            pause *= 2;
+        }
+    }
+
     /// Fails if fewer permits are free than the caller wants, so that a failing try creates no node.
-    async fn check(&self, limit: usize) -> Result<(), EntryAborted> {
+    async fn check(&self, limit: &Limit) -> Result<(), EntryAborted> {
         let nodes = self.current_nodes.wait().await;
         let nodes = nodes.map_err(|none| self.request.no_session(none))?;
-        let is_full =
-            |_: &PathNodes, listing: &Listing| Ok(listing.children.len() + self.count > limit);
+        let is_full = |_: &PathNodes, listing: &Listing| {
+            Ok(listing.children.len() + self.count > limit.now())
+        };
         list_for_try(&nodes, &self.request, is_full).await?;
         Ok(())
     }
@@ -304,8 +329,9 @@ impl Entering<'_> {
         mut children: Count,
         limit: &mut Limit,
     ) -> Result<Arc<LeaseTerm>, EntryAborted> {
-        let PermitTask { request, full, .. } = self.task;
+        let PermitTask { request, queued, .. } = self.task;
         let mut entering = matches!(children, Count::Unknown);
+        let mut counts_again = request.waiter.no_wait;
         // The watch of the last listing.
         let mut watch = None;
         loop {
@@ -319,9 +345,13 @@ impl Entering<'_> {
                     None => prove_session(&self.nodes.session, request, self.callers()).await?,
                 }
             } else if let Count::Of(count) = children {
-                full.set(true);
-                if request.waiter.no_wait {
+                queued.set(true);
+                if request.waiter.no_wait && !counts_again {
                     return Err(EntryAborted::Failed(Error::busy(&request.path)));
+                }
+                if let Some(own) = self.created.first().filter(|_| counts_again) {
+                    own.path_nodes.leaving.until_all_gone().await;
+                    counts_again = false;
                 }
                 limit.check(&request.path, self.created.len()).map_err(EntryAborted::Failed)?;
                 if let Some(watch) = watch.take() {

@@ -9,11 +9,11 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::timeout_at;
 
 use super::shared::guards::Guards;
-use super::shared::hold::Hold;
+use super::shared::hold::{Guard, Hold};
 use super::shared::lock::Lock;
 use super::shared::recipe::Patience;
 use crate::curator::Curator;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Several locks as one: all of them are held, or none. The counterpart of Apache Curator's
 /// `InterProcessMultiLock`. Neither has znodes of its own.
@@ -220,9 +220,9 @@ impl InterProcessMultiLock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy), with the path of the next member, if another contender has it when the time
-    /// is up; [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the time is up before any server said whether the
-    /// next member is held; as for [`acquire`](Self::acquire).
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy), with the path of the next member, if the time is up and the call waited for
+    /// another contender of any member; [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the time is up and no
+    /// server said so; as for [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///
@@ -252,9 +252,13 @@ impl InterProcessMultiLock {
             let acquired = tokio::select! {
                 biased;
                 Some(lost) = losses.next(), if !losses.is_empty() => Err(lost),
-                acquired = member.acquire_with(patience) => {
-                    acquired.map_err(|error| self.member_error(position, error))
-                }
+                acquired = member.acquire_with(patience) => acquired.map_err(|error| {
+                    // The limit is for all members, so another contender of an earlier one used it up.
+                    let is_late = error.kind() == ErrorKind::Unavailable && patience.is_over();
+                    let waited = guards.iter().any(Guard::has_waited);
+                    let error = if is_late && waited { self.busy(position) } else { error };
+                    self.member_error(position, error)
+                }),
             };
             match acquired {
                 Ok(guard) => {
@@ -277,6 +281,14 @@ impl InterProcessMultiLock {
                 Err(error)
             }
         }
+    }
+
+    fn busy(&self, position: usize) -> Error {
+        let path = self.members[position].path();
+        let text = format!(
+            "{path} was not acquired in time, behind other contenders of the members before it"
+        );
+        Error::new(ErrorKind::Busy, text).at(path)
     }
 
     /// Names the member that failed.

@@ -189,7 +189,8 @@ impl InterProcessSemaphoreV2 {
         self.acquire_with(Patience::Forever).await
     }
 
-    /// Acquires a lease if one is free. The future waits for the servers' answers, never for a holder.
+    /// Acquires a lease if one is free. The future waits for the servers' answers and for callers that are entering, never for a
+    /// holder.
     ///
     /// # Cancel safety
     ///
@@ -197,8 +198,8 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) if no lease is free, or if another caller is about to acquire one; as for
-    /// [`acquire`](Self::acquire).
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) if at some instant of the call no lease was free; those of callers that came
+    /// before it are not free. As for [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///

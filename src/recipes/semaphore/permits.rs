@@ -58,16 +58,14 @@ impl Permits {
     /// Waits until all of `count` are held, or patience ends.
     pub(super) async fn acquire(&self, count: usize, patience: Patience) -> Result<Guards, Error> {
         self.limit.check(&self.recipe.path, count)?;
-        let full = QueuedFlag::default();
-        let behind = QueuedFlag::default();
+        let queued = QueuedFlag::default();
         let acquiring = async {
             let mut acquiring = self.recipe.counted.acquiring();
-            let answer = self.contend(count, patience, &full, &behind).await;
+            let answer = self.contend(count, patience, &queued).await;
             acquiring.answered(&answer);
             answer
         };
-        let is_queued = || full.is_set() || behind.is_set();
-        let acquired = self.recipe.in_time(patience, is_queued, acquiring).await;
+        let acquired = self.recipe.in_time(patience, || queued.is_set(), acquiring).await;
         // The error of the queue names the parent of the nodes.
         acquired.map_err(|error| if error.is_busy() { self.busy(count) } else { error })
     }
@@ -78,32 +76,28 @@ impl Permits {
         Error::new(ErrorKind::Busy, text).at(path)
     }
 
-    /// `full` is set when too few permits are free, and `behind` when another caller has the mutex.
+    /// `queued` is set when too few permits are free, or another caller has the mutex.
     async fn contend(
         &self,
         count: usize,
         patience: Patience,
-        full: &QueuedFlag,
-        behind: &QueuedFlag,
+        queued: &QueuedFlag,
     ) -> Result<Guards, Error> {
         self.warn_of_others();
-        let mut mutex = self.mutex.clone();
         let mut permit = self.permit.clone();
         if matches!(patience, Patience::NoWait { .. }) {
-            // The permits are counted first, and a waiter for the mutex has nodes among them: so it needs no listing.
-            Arc::make_mut(&mut mutex).waiter_mut().no_wait = true;
             Arc::make_mut(&mut permit).waiter_mut().no_wait = true;
         }
         let contending = self.recipe.curator.queues().contend_for_permits(PermitRequest {
             permit,
-            mutex,
+            mutex: self.mutex.clone(),
             count,
             limit: self.limit.clone(),
-            full: full.clone(),
-            behind: behind.clone(),
+            queued: queued.clone(),
         });
         let holds = contending.answer().await?;
-        let guards = holds.into_iter().map(|hold| Guard::new(Arc::new(hold), &self.recipe));
+        let guard = |hold| Guard::new(Arc::new(hold), &self.recipe).with_waited(queued.is_set());
+        let guards = holds.into_iter().map(guard);
         Ok(Guards::new(guards.collect()))
     }
 

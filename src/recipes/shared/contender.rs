@@ -56,7 +56,8 @@ impl Contender {
                 Some(entry) => self.acquire_as_owner(entry, patience).await,
             }
         };
-        self.recipe.in_time(patience, || queued.is_set(), acquiring).await
+        let acquired = self.recipe.in_time(patience, || queued.is_set(), acquiring).await;
+        acquired.map(|guard| guard.with_waited(queued.is_set()))
     }
 
     /// Queues up and waits for the answer. A read with a `companion`, a write hold, needs no turn of its own.

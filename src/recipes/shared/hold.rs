@@ -235,12 +235,22 @@ pub struct Guard {
     view: Hold,
     /// Without a handle the session would be closed while the lock is held.
     curator: Curator,
+    /// True if the caller had a time limit, and waited for another contender.
+    waited: bool,
 }
 
 impl Guard {
     pub(crate) fn new(owned: Arc<OwnedHold>, recipe: &Recipe) -> Self {
         let view = Hold::new(owned.state(), recipe);
-        Self { owned, view, curator: recipe.curator.clone() }
+        Self { owned, view, curator: recipe.curator.clone(), waited: false }
+    }
+
+    pub(crate) fn with_waited(self, waited: bool) -> Self {
+        Self { waited, ..self }
+    }
+
+    pub(crate) fn has_waited(&self) -> bool {
+        self.waited
     }
 
     /// A nested guard, if another guard of the hold is left.
@@ -301,7 +311,7 @@ impl Guard {
     pub(crate) fn release_now(
         self,
     ) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
-        let Self { owned, view, curator } = self;
+        let Self { owned, view, curator, waited: _ } = self;
         let releasing = Arc::into_inner(owned).map(OwnedHold::release);
         // The release reports a loss itself. Without one, another guard of the hold is left.
         let lost = if releasing.is_none() { view.loss() } else { None };
@@ -363,7 +373,12 @@ impl Guard {
     /// Returns a nested guard of the same hold; no traffic. The lock is released with the last guard, in whatever order they
     /// are dropped.
     pub fn reenter(&self) -> Self {
-        Self { owned: self.owned.clone(), view: self.view.view(), curator: self.curator.clone() }
+        Self {
+            owned: self.owned.clone(),
+            view: self.view.view(),
+            curator: self.curator.clone(),
+            waited: self.waited,
+        }
     }
 }
 

@@ -41,6 +41,11 @@ impl Patience {
     /// The patience of a try.
     pub(crate) const TRY: Self = Self::NoWait { connects: true };
 
+    /// Returns true if there is a deadline, and it has passed.
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self, Self::Until { deadline, .. } if deadline <= Instant::now())
+    }
+
     /// A limit of zero means [`NoWait`](Self::NoWait). As a time limit, zero would leave it to chance whether the answer or
     /// the timeout comes first.
     pub(crate) fn within(limit: Duration) -> Self {

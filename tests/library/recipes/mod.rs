@@ -25,4 +25,5 @@ mod session;
 mod shared_count;
 mod shutdown;
 mod ten_thousand_tasks;
+mod tries;
 mod zero_limit;

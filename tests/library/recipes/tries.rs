@@ -1,0 +1,126 @@
+//! Tries and short limits of many callers at once.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use crate::prelude::*;
+
+/// Starts all calls at once, and counts the outcomes. The guards are kept until all have answered.
+async fn at_once<F>(calls: impl IntoIterator<Item = F>) -> BTreeMap<String, usize>
+where
+    F: Future<Output = Result<Guard, Error>> + Send + 'static,
+{
+    let tasks: Vec<_> = calls.into_iter().map(tokio::spawn).collect();
+    let mut outcomes = BTreeMap::new();
+    let mut kept = Vec::new();
+    for task in tasks {
+        let answer = task.await.expect("a task that ends");
+        let name =
+            answer.as_ref().map_or_else(|error| format!("{:?}", error.kind()), |_| "held".into());
+        *outcomes.entry(name).or_insert(0) += 1;
+        kept.push(answer);
+    }
+    outcomes
+}
+
+#[tokio::test(start_paused = true)]
+async fn sixteen_tasks_try_sixteen_free_permits() {
+    let (testbed, [curator]) = Testbed::with_curators().await;
+    let semaphore = testbed.semaphore(&curator, 16);
+    let outcomes = at_once((0..16).map(|_| {
+        let semaphore = semaphore.clone();
+        async move { semaphore.try_acquire().await }
+    }))
+    .await;
+    assert_eq!(outcomes, BTreeMap::from([("held".to_owned(), 16)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sixteen_processes_try_sixteen_free_permits() {
+    let (testbed, all) = Testbed::with_curators::<16>().await;
+    let outcomes = at_once(all.iter().map(|curator| {
+        let semaphore = testbed.semaphore(curator, 16);
+        async move { semaphore.try_acquire().await }
+    }))
+    .await;
+    assert_eq!(outcomes, BTreeMap::from([("held".to_owned(), 16)]));
+}
+
+/// Of twenty tries at sixteen permits, sixteen succeed.
+#[tokio::test(start_paused = true)]
+async fn twenty_processes_try_sixteen_free_permits() {
+    let (testbed, all) = Testbed::with_curators::<20>().await;
+    let outcomes = at_once(all.iter().map(|curator| {
+        let semaphore = testbed.semaphore(curator, 16);
+        async move { semaphore.try_acquire().await }
+    }))
+    .await;
+    assert_eq!(outcomes, BTreeMap::from([("held".to_owned(), 16), ("Busy".to_owned(), 4)]));
+}
+
+/// The servers answer all the time, so no caller may say that they did not.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_ends_in_the_last_stage_is_busy() {
+    let (testbed, all) = Testbed::with_curators::<16>().await;
+    for millis in (45..200).step_by(5) {
+        let outcomes = at_once(all.iter().map(|curator| {
+            let path = format!("{}/{millis}", testbed.path);
+            let semaphore = curator.semaphore(path, 16).unwrap();
+            async move { semaphore.acquire_timeout(Duration::from_millis(millis)).await }
+        }))
+        .await;
+        assert!(!outcomes.contains_key("Unavailable"), "{millis} ms: {outcomes:?}");
+    }
+}
+
+/// The tries of one process look again while they wait for each other, and each finds its permit.
+#[tokio::test(start_paused = true)]
+async fn two_hundred_tasks_try_two_hundred_free_permits() {
+    let (testbed, [curator]) = Testbed::with_curators().await;
+    let semaphore = testbed.semaphore(&curator, 200);
+    let outcomes = at_once((0..200).map(|_| {
+        let semaphore = semaphore.clone();
+        async move { semaphore.try_acquire().await }
+    }))
+    .await;
+    assert_eq!(outcomes, BTreeMap::from([("held".to_owned(), 200)]));
+}
+
+/// A caller that waits for a permit keeps the tries behind it out, and not for as long as it waits.
+#[tokio::test(start_paused = true)]
+async fn a_try_behind_a_caller_that_waits_is_busy_at_once() {
+    let (testbed, [holder, waiter, other]) = Testbed::with_curators().await;
+    let held = testbed.semaphore(&holder, 3).acquire_many(2).await.unwrap();
+    let semaphore = testbed.semaphore(&waiter, 3);
+    let waiting = tokio::spawn(async move { semaphore.acquire_many(2).await });
+    eventually("the waiter", async || {
+        children(&testbed.admin, &format!("{}/leases", testbed.path)).await.len() == 4
+    })
+    .await;
+    let began = Instant::now();
+    // One permit is free, and the waiter came before.
+    fails(testbed.semaphore(&other, 3).try_acquire().await, ErrorKind::Busy);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    drop(held);
+    let guards = within("the waiter", waiting).await.unwrap().unwrap();
+    assert!(guards.is_held());
+}
+
+/// The first member is behind another contender for most of the limit, the second one's answer comes too late.
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_a_multi_lock_that_ends_behind_a_contender_of_an_earlier_member_is_busy() {
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked(testbed.builder()).await;
+    let other = testbed.curator().await;
+    let path = |name| format!("{}/{name}", testbed.path);
+    let holder = other.mutex(path("a")).unwrap().acquire().await.unwrap();
+    let multi = curator.multi_lock([path("a"), path("b")]).unwrap();
+    let calling = tokio::spawn(async move { multi.acquire_timeout(Duration::from_secs(3)).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let held = link.hold(Message::reply(Operation::Create));
+    holder.release().await.unwrap();
+    let error = within("the answer", calling).await.unwrap().unwrap_err();
+    assert!(error.is_busy(), "{error}");
+    assert_eq!(error.path(), Some(path("b").as_str()));
+    held.heal();
+}
