@@ -20,10 +20,11 @@ use super::create::{Creating, reserve, send};
 use super::entry::{self, Source};
 use super::hold::{Answer, End, HoldState, OwnedHold};
 use super::local_queue::{
-    Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Question, Refusal, Sole,
-    Ticket, Waiter,
+    Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, NodeSpec, Question, Refusal,
+    Sole, Ticket, Waiter,
 };
 use super::node::{DeleteOutcome, OwnedNode, PendingDelete, Znode};
+use super::passed_permits::{PassedPermits, Permit};
 use super::path_nodes::PathNodes;
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, Requester, closed_error};
@@ -48,7 +49,20 @@ pub(super) struct QueueDriver {
     pub(super) nodes: TaskTracker,
     /// Notifies the entry that no caller waits.
     abandoned: Notify,
+    /// The permits that wait for a holder of this queue, if it is that of a semaphore's mutex.
+    pub(super) passed: PassedPermits,
+    /// The semaphore of the node, if it is a permit.
+    permit: Option<PermitOf>,
     inner: Mutex<Inner>,
+}
+
+/// The semaphore of a permit.
+pub(super) struct PermitOf {
+    /// The queue of the semaphore's mutex.
+    pub(super) mutex: Arc<QueueDriver>,
+    pub(super) spec: NodeSpec,
+    /// The number of children when the permit was admitted.
+    pub(super) count: usize,
 }
 
 #[derive(Debug)]
@@ -155,6 +169,8 @@ enum Action {
     WakeEndedTerms(EndedTerms),
     EndRetention(CancellationToken),
     ConfirmDelete(PendingDelete),
+    /// The node is a permit, which another caller takes.
+    Passed,
     Forget(OwnedNode),
     Enter(Option<(Creating, Ticket)>),
     Requeue(OwnedNode),
@@ -239,6 +255,13 @@ impl Inner {
         let Self { callers, first, .. } = self;
         Some(match command {
             Command::Delete(node) => Action::ConfirmDelete(self.take(node)?.delete()?),
+            Command::PassPermit(node) => {
+                let node = self.take(node)?.node;
+                match driver.pass_permit(node) {
+                    Ok(()) => Action::Passed,
+                    Err(node) => Action::ConfirmDelete(node.delete()?),
+                }
+            }
             Command::Drain => {
                 let first = first.take()?;
                 self.draining.insert(first.id(), first);
@@ -338,13 +361,14 @@ impl QueueDriver {
         family: Family,
         shared: bool,
     ) -> Arc<Self> {
-        Self::with(current_nodes, family, shared, LocalQueue::new(), None)
+        Self::with(current_nodes, family, shared, LocalQueue::new(), None, None)
     }
 
     /// Returns a hold by a semaphore's permit, which was admitted by count.
     pub(super) fn hold_permit(
         current_nodes: &Arc<CurrentNodes>,
         node: OwnedNode,
+        permit: PermitOf,
         request: &Request,
         requester: Requester,
         term: Arc<LeaseTerm>,
@@ -353,7 +377,8 @@ impl QueueDriver {
         let znode = node.znode.clone();
         let path_nodes = node.path_nodes.clone();
         let first = First::new(node, None);
-        let driver = Self::with(current_nodes, Family::Leases, false, queue, Some(first));
+        let driver =
+            Self::with(current_nodes, Family::Leases, false, queue, Some(first), Some(permit));
         driver.start_hold(0, znode, &path_nodes, request, requester, term)
     }
 
@@ -363,6 +388,7 @@ impl QueueDriver {
         shared: bool,
         queue: LocalQueue,
         first: Option<First>,
+        permit: Option<PermitOf>,
     ) -> Arc<Self> {
         let callers = BTreeMap::new();
         let draining = BTreeMap::new();
@@ -373,6 +399,8 @@ impl QueueDriver {
             shared,
             nodes: TaskTracker::new(),
             abandoned: Notify::new(),
+            passed: PassedPermits::default(),
+            permit,
             inner: Mutex::new(Inner { queue, callers, first, draining, news }),
         })
     }
@@ -445,6 +473,7 @@ impl QueueDriver {
                         actions.extend(self.inner.lock().step(self, released));
                     }
                 }
+                Action::Passed => {}
                 // `admit` takes these out. Dropping the node deletes it.
                 Action::Prove(_) | Action::Abandon(_) => {}
             }
@@ -480,6 +509,13 @@ impl QueueDriver {
             drop(self.give_up(znode.czxid));
         }
         OwnedHold::new(state, number, self)
+    }
+
+    /// Gives a permit to a caller that waits for one. Returns the node if none does.
+    fn pass_permit(&self, node: OwnedNode) -> Result<(), OwnedNode> {
+        let Some(PermitOf { mutex, spec, count }) = &self.permit else { return Err(node) };
+        let permit = Permit { node, spec: spec.clone(), count: *count };
+        mutex.passed.offer(permit).map_err(|permit| permit.node)
     }
 
     /// Hands a create to the client. The entry finds out why a create was not sent.
@@ -580,7 +616,8 @@ impl QueueDriver {
             return (end, ReleaseStep::Gone);
         }
         let actions = inner.step(self, Event::Released { hold, lost: end != End::Released });
-        let passed = inner.has(node);
+        let passed =
+            inner.has(node) || actions.iter().any(|action| matches!(action, Action::Passed));
         drop(inner);
         let step = match self.carry_out(actions) {
             _ if passed => ReleaseStep::Passed,
@@ -649,6 +686,11 @@ impl QueueDriver {
         };
         self.carry_out(actions);
         admitted
+    }
+
+    /// Returns true if a task holds.
+    pub(super) fn is_held(&self) -> bool {
+        self.inner.lock().queue.is_held()
     }
 
     /// Returns true if a caller may wait that asked not to.

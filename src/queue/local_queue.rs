@@ -161,6 +161,8 @@ pub(super) enum Command {
     Delete(NodeId),
     /// Forget the node, which is deleted already.
     Forget(NodeId),
+    /// Give the permit to a caller that waits for one, or send the delete.
+    PassPermit(NodeId),
     /// Keep the node for its holds, beside the node of those that wait.
     Drain,
     /// Send a create for this caller, and start an entry for it. Only callers with a ticket below `ticket_limit` may hold by the
@@ -251,6 +253,8 @@ pub(super) struct LocalQueue {
     draining: Vec<Node>,
     /// The number of the most recent hold.
     hold: HoldNumber,
+    /// The node is a semaphore's permit.
+    is_permit: bool,
 }
 
 impl LocalQueue {
@@ -263,6 +267,7 @@ impl LocalQueue {
             node: NodeState::None,
             draining: Vec::new(),
             hold: 0,
+            is_permit: false,
         }
     }
 
@@ -270,7 +275,7 @@ impl LocalQueue {
     pub(super) fn held(node: NodeId, holder: Arc<Waiter>) -> Self {
         let mut node = Node::new(node, holder, Sole::No, false, 0);
         node.holds.insert(0);
-        Self { node: NodeState::Held(node), ..Self::new() }
+        Self { node: NodeState::Held(node), is_permit: true, ..Self::new() }
     }
 
     /// Takes an event, and returns the commands. `look` gathers the conditions; it is called once for each hold that may begin.
@@ -339,6 +344,11 @@ impl LocalQueue {
     /// Returns true if a waiter may have asked not to wait.
     pub(super) fn has_tries(&self) -> bool {
         self.has_try_waiters
+    }
+
+    /// Returns true if a task holds.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.node, NodeState::Held(_))
     }
 
     pub(super) fn has_waiters(&self) -> bool {
@@ -595,6 +605,9 @@ impl LocalQueue {
         if !node.holds.is_empty() {
             self.node = NodeState::Held(node);
             return;
+        }
+        if self.is_permit && self.keeps(conditions) {
+            return out.push(Command::PassPermit(node.id));
         }
         let retention = node.holder.retention;
         let term = node.holder.term;

@@ -15,6 +15,7 @@ mod leaving;
 mod local_queue;
 mod node;
 mod node_monitor;
+mod passed_permits;
 mod path_nodes;
 mod path_registry;
 mod permits;

@@ -160,6 +160,13 @@ impl OwnedNode {
         Self { znode, path_nodes, nodes, room: Some(room) }
     }
 
+    /// Returns true if the znode exists in `session`, on the connection on which it was created.
+    pub(super) fn fits(&self, session: &Session) -> bool {
+        std::ptr::eq(&*self.znode.session, session)
+            && self.znode.is_on_its_link()
+            && self.path_nodes.has(&self.znode)
+    }
+
     /// Hands the delete to the client, which has sent the request when this returns. `None` if the znode is deleted already.
     pub(super) fn delete(mut self) -> Option<PendingDelete> {
         self.hand_over_delete()

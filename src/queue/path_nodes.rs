@@ -262,6 +262,8 @@ impl PathNodes {
             since: BootInstant::now(),
             monitored: false,
         });
+        // A permit has another driver for each hold.
+        admitted.driver = Arc::downgrade(driver);
         if admitted.holds.len() >= admitted.sweep_at {
             admitted.holds.retain(|hold| !hold.ended().is_cancelled());
             admitted.sweep_at = 2 * (admitted.holds.len() + 1);

@@ -16,6 +16,7 @@
 //! only have left since then, so the contenders of that listing and ours are an upper bound.
 
 use std::collections::HashSet;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,11 +25,13 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::create::{Placement, create_node};
-use super::driver::QueueDriver;
+use super::driver::{PermitOf, QueueDriver};
 use super::entry::{list, prove_session};
 use super::hold::OwnedHold;
 use super::leaving::list_for_try;
+use super::local_queue::NodeSpec;
 use super::node::OwnedNode;
+use super::passed_permits::InLine;
 use super::path_nodes::{PathNodes, Position};
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, Requester, closed_error};
@@ -218,6 +221,8 @@ impl PermitTask {
             self.check(limit).await?;
         }
         let trip = began.elapsed();
+        // Dropped after the hold of the mutex.
+        let mut in_line = InLine::new(&self.mutex);
         let mut waiting =
             self.mutex.join(self.mutex_request.clone(), &self.queued, BootInstant::now());
         let mutex = tokio::select! {
@@ -229,22 +234,33 @@ impl PermitTask {
             Some(answer) => answer.map_err(EntryAborted::Failed)?,
             None => return Err(EntryAborted::Abandoned),
         };
+        in_line.becomes_head(self.count == 1);
         let nodes = self.current_nodes.wait().await;
         let nodes = nodes.map_err(|none| self.request.no_session(none))?;
         let session = nodes.session.clone();
-        let mut entering = Entering { task: self, nodes, created: Vec::new() };
-        let term = tokio::select! {
+        let mut entering = Entering::new(self, nodes);
+        let (term, count) = tokio::select! {
             biased;
             () = session.ended().cancelled() => Err(EntryAborted::Retry(None)),
             // Another contender may have the mutex now, and must not find nodes that are not admitted.
             () = mutex.state().ended().cancelled() => Err(EntryAborted::Retry(None)),
-            term = entering.until_admitted(limit) => term,
+            admitted = entering.until_admitted(limit) => admitted,
         }?;
         let mut holds = Vec::new();
         for node in std::mem::take(&mut entering.created) {
-            let term = term.clone();
+            let spec = self.request.waiter.node.clone();
+            let permit = PermitOf { mutex: self.mutex.clone(), spec, count };
             let nodes = &self.current_nodes;
-            holds.push(QueueDriver::hold_permit(nodes, node, &self.request, self.requester, term));
+            let term = term.clone();
+            let request = &self.request;
+            holds.push(QueueDriver::hold_permit(
+                nodes,
+                node,
+                permit,
+                request,
+                self.requester,
+                term,
+            ));
         }
         // If one of the holds has ended, all are dropped; so they are if the connection is about to be closed.
         let all_last = holds.iter().all(|hold| hold.state().end().is_none());
@@ -282,9 +298,12 @@ struct Entering<'a> {
     task: &'a PermitTask,
     nodes: Arc<SessionNodes>,
     created: Vec<OwnedNode>,
+    children: Count,
+    watch: CountWatch,
 }
 
 /// The number of children, ours included.
+#[derive(Debug)]
 enum Count {
     /// The number in a listing.
     Of(usize),
@@ -293,20 +312,50 @@ enum Count {
     Unknown,
 }
 
-impl Entering<'_> {
+/// How a change of the count is noticed.
+#[derive(Debug)]
+enum CountWatch {
+    /// The children were not listed with a watch since the last change.
+    None,
+    Armed(ChildrenWatch),
+    /// There was no room for a watch.
+    NoRoom,
+}
+
+/// The node by which a head waits for one permit, and what it knows of the children.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) node: OwnedNode,
+    pub(super) spec: NodeSpec,
+    children: Count,
+    watch: CountWatch,
+}
+
+/// A term of a lease that lasts at the instant of the admission, and the number of children that was counted.
+type Admitted = (Arc<LeaseTerm>, usize);
+
+impl<'a> Entering<'a> {
+    fn new(task: &'a PermitTask, nodes: Arc<SessionNodes>) -> Self {
+        let created = Vec::new();
+        Self { task, nodes, created, children: Count::Unknown, watch: CountWatch::None }
+    }
+
     fn callers(&self) -> Callers<'_> {
         Callers::One(&self.nodes.connection, &self.task.request)
     }
 
-    /// Creates the nodes, and waits until they are admitted. Returns the term of a lease that lasts at that instant.
-    async fn until_admitted(&mut self, limit: &mut Limit) -> Result<Arc<LeaseTerm>, EntryAborted> {
+    /// Creates the nodes, and waits until they are admitted, or until another task gives up a permit.
+    async fn until_admitted(&mut self, limit: &mut Limit) -> Result<Admitted, EntryAborted> {
+        if let Some(admitted) = self.take_permit(limit) {
+            return Ok(admitted);
+        }
+        self.take_seat();
         let request = &self.task.request;
-        let mut children = Count::Unknown;
         while self.created.len() < self.task.count {
             let owner = &self.task.mutex.nodes;
             let created = create_node(&self.nodes, request, owner, self.callers(), None);
             let (node, placement) = created.await?;
-            children = match placement {
+            self.children = match placement {
                 Placement::Position(Position::Among(count)) => Count::AtMost(count),
                 Placement::Listing(listing, _) => {
                     match node.path_nodes.judge_entering(&node.znode, &listing) {
@@ -321,30 +370,55 @@ impl Entering<'_> {
             };
             self.created.push(node);
         }
-        self.wait(children, limit).await
+        self.wait(limit).await
     }
 
-    async fn wait(
-        &self,
-        mut children: Count,
-        limit: &mut Limit,
-    ) -> Result<Arc<LeaseTerm>, EntryAborted> {
-        let PermitTask { request, queued, .. } = self.task;
-        let mut entering = matches!(children, Count::Unknown);
+    /// Takes a permit that another task of this process has released, and leaves the own seat to the next head.
+    fn take_permit(&mut self, limit: &Limit) -> Option<Admitted> {
+        let PermitTask { request, mutex, count: 1, .. } = self.task else { return None };
+        let session = &self.nodes.session;
+        let spec = &request.waiter.node;
+        let permit = mutex.passed.take(session, spec, limit.now())?;
+        // I4 of the local queue: the lease is compared in the step in which the hold begins.
+        let term = session.lease.term(request.waiter.term, BootInstant::now())?;
+        if let Some(node) = self.created.pop() {
+            let children = std::mem::replace(&mut self.children, Count::Unknown);
+            let watch = std::mem::replace(&mut self.watch, CountWatch::None);
+            mutex.passed.leave(Seat { node, spec: spec.clone(), children, watch });
+        }
+        self.created.push(permit.node);
+        Some((term, permit.count))
+    }
+
+    /// Takes over the node by which the head before waited.
+    fn take_seat(&mut self) {
+        let PermitTask { request, mutex, count: 1, .. } = self.task else { return };
+        let seat = mutex.passed.take_seat(&self.nodes.session, &request.waiter.node);
+        if let Some(Seat { node, children, watch, .. }) = seat {
+            self.created.push(node);
+            self.children = children;
+            self.watch = watch;
+        }
+    }
+
+    async fn wait(&mut self, limit: &mut Limit) -> Result<Admitted, EntryAborted> {
+        let PermitTask { request, mutex, queued, .. } = self.task;
+        let mut entering = matches!(self.children, Count::Unknown);
         let mut counts_again = request.waiter.no_wait;
-        // The watch of the last listing.
-        let mut watch = None;
         loop {
-            if let Count::Of(count) | Count::AtMost(count) = children
+            if let Some(admitted) = self.take_permit(limit) {
+                return Ok(admitted);
+            }
+            if let Count::Of(count) | Count::AtMost(count) = self.children
                 && count <= limit.now()
             {
                 // Invariant 2: our nodes were seen in this session, and the lease lasts now.
                 let lease = &self.nodes.session.lease;
                 match lease.term(request.waiter.term, BootInstant::now()) {
-                    Some(term) => return Ok(term),
+                    Some(term) => return Ok((term, count)),
                     None => prove_session(&self.nodes.session, request, self.callers()).await?,
                 }
-            } else if let Count::Of(count) = children {
+            } else if let Count::Of(count) = self.children {
                 queued.set(true);
                 if request.waiter.no_wait && !counts_again {
                     return Err(EntryAborted::Failed(Error::busy(&request.path)));
@@ -354,19 +428,19 @@ impl Entering<'_> {
                     counts_again = false;
                 }
                 limit.check(&request.path, self.created.len()).map_err(EntryAborted::Failed)?;
-                if let Some(watch) = watch.take() {
+                if !matches!(self.watch, CountWatch::None) {
                     tracing::debug!(count, limit = limit.now(), "waits");
                     tokio::select! {
                         biased;
-                        () = changed(watch) => {}
+                        () = self.watch.changed() => {}
                         () = limit.changed() => {}
+                        () = mutex.passed.offered() => continue,
                     }
                 }
             }
             // The count of our own nodes is old also after a change of the limit.
-            let (listing, watching) = self.list_and_watch().await?;
-            watch = Some(watching);
-            children = Count::Of(self.count(&listing, entering)?);
+            let listing = self.list_and_watch().await?;
+            self.children = Count::Of(self.count(&listing, entering)?);
             entering = false;
         }
     }
@@ -392,17 +466,21 @@ impl Entering<'_> {
     }
 
     /// Lists the children, with a watch if there is room for it.
-    async fn list_and_watch(&self) -> Result<(Listing, Option<ChildrenWatch>), EntryAborted> {
+    async fn list_and_watch(&mut self) -> Result<Listing, EntryAborted> {
         let nodes = &self.nodes;
         let request = &self.task.request;
         let path = request.path.as_str();
         let Some(room) = nodes.session.try_reserve_watch(path) else {
             let listing = list(nodes, request, self.callers(), false).await?;
-            return Ok((listing.ok_or(EntryAborted::Retry(None))?, None));
+            self.watch = CountWatch::NoRoom;
+            return listing.ok_or(EntryAborted::Retry(None));
         };
         let ask = || async { nodes.session.client()?.list_and_watch(path).await };
         match self.callers().retried(ask).await? {
-            Ok((listing, watch)) => Ok((listing, Some(watch.with(room)))),
+            Ok((listing, watch)) => {
+                self.watch = CountWatch::Armed(watch.with(room));
+                Ok(listing)
+            }
             // The path was deleted with our nodes.
             Err(Failure::NoNode) => Err(EntryAborted::Retry(None)),
             Err(failure) => Err(request.aborted(path, "list", failure)),
@@ -410,10 +488,12 @@ impl Entering<'_> {
     }
 }
 
-/// Waits for a change of the children, or for a while if there was no room for a watch.
-async fn changed(watch: Option<ChildrenWatch>) {
-    match watch {
-        Some(watch) => watch.fired().await,
-        None => sleep(POLL_INTERVAL).await,
+impl CountWatch {
+    /// Waits for a change of the children, or for a while if there was no room for a watch.
+    async fn changed(&mut self) {
+        match self {
+            Self::Armed(watch) => poll_fn(|context| watch.poll_fired(context)).await,
+            Self::NoRoom | Self::None => sleep(POLL_INTERVAL).await,
+        }
     }
 }

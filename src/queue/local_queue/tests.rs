@@ -171,11 +171,23 @@ fn the_questions_are_answered_in_each_state() {
 }
 
 #[test]
-fn a_permit_is_deleted_when_its_hold_is_released() {
+fn a_permit_is_passed_on_or_deleted_when_its_hold_is_released() {
     let mut queue = LocalQueue::held(NODE, Arc::new(with_retention()));
     let released = Event::Released { hold: 0, lost: false };
-    assert_eq!(queue.fine(released.clone()), [Command::Delete(NODE)]);
-    assert_eq!(queue.fine(released), []);
+    assert_eq!(queue.fine(released.clone()), [Command::PassPermit(NODE)]);
+    assert_eq!(queue.fine(released.clone()), []);
+    let unfit = [
+        Conditions { closing: true, ..FINE },
+        Conditions { same_connection: false, ..FINE },
+        Conditions { given_up: true, ..FINE },
+    ];
+    for conditions in unfit {
+        let mut queue = LocalQueue::held(NODE, Arc::new(waiter()));
+        assert_eq!(queue.on(released.clone(), |_| conditions), [Command::Delete(NODE)]);
+    }
+    let mut queue = LocalQueue::held(NODE, Arc::new(waiter()));
+    let lost = Event::Released { hold: 0, lost: true };
+    assert_eq!(queue.fine(lost), [Command::Delete(NODE)]);
 }
 
 /// Conditions, the next caller, whether it joined before the create, what is known of the node; commands and state.
