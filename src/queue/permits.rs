@@ -423,12 +423,11 @@ impl<'a> Entering<'a> {
                 if request.waiter.no_wait && !counts_again {
                     return Err(EntryAborted::Failed(Error::busy(&request.path)));
                 }
+                limit.check(&request.path, self.created.len()).map_err(EntryAborted::Failed)?;
                 if let Some(own) = self.created.first().filter(|_| counts_again) {
                     own.path_nodes.leaving.until_all_gone().await;
                     counts_again = false;
-                }
-                limit.check(&request.path, self.created.len()).map_err(EntryAborted::Failed)?;
-                if !matches!(self.watch, CountWatch::None) {
+                } else if !matches!(self.watch, CountWatch::None) {
                     tracing::debug!(count, limit = limit.now(), "waits");
                     tokio::select! {
                         biased;

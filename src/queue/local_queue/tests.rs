@@ -809,6 +809,7 @@ impl World {
                     self.lose_node();
                 }
             }
+            Command::PassPermit(_) => unreachable!("no permit"),
             Command::Drain => {
                 let node = self.node.expect("a node");
                 assert!(self.shared && self.holds.values().any(|of| *of == node), "I2");
