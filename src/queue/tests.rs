@@ -27,6 +27,7 @@ use super::hold::{End, HoldState, OwnedHold};
 use super::local_queue::{NodeSpec, Sole, Ticket, Waiter};
 use super::node::{OwnedNode, Znode};
 use super::node_monitor::give_up;
+use super::passed_permits::{InLine, Permit};
 use super::queued_flag::QueuedFlag;
 use super::request::Request;
 use super::rules::admission::Family;
@@ -361,6 +362,26 @@ fn no_read_is_created_alongside_a_hold_that_has_passed_its_node_on() {
             }
             None => queue.serve(vec![next]),
         }
+    });
+}
+
+/// Catches "permits: none is kept once the last head has left".
+#[test]
+fn a_permit_that_is_offered_while_the_last_head_leaves_is_deleted() {
+    explore(|queue| {
+        let mut in_line = InLine::new(&queue.driver);
+        in_line.becomes_head(true);
+        let create = Create { request: queue.request.clone(), ticket_limit: 0 };
+        let node = queue.created(&create).node;
+        let spec = queue.request.waiter.node.clone();
+        let left = spawn(move || drop(in_line));
+        let offering = queue.clone();
+        let offered = spawn(move || {
+            drop(offering.driver.passed.offer(Permit { node, spec, count: 1 }));
+        });
+        join(left);
+        join(offered);
+        assert_eq!(SENT.with_borrow(Vec::clone), [Sent::Delete]);
     });
 }
 

@@ -105,3 +105,70 @@ async fn permits_pass_from_task_to_task() {
     // 160 holds in three places are 54 ms.
     assert!(took < Duration::from_millis(90), "{took:?}");
 }
+
+/// Sixteen tasks of one process hold in a loop, for five milliseconds each. Returns the waits of a caller of another process, the
+/// shortest first.
+async fn foreign_waits<G: Send + 'static, H: Send + 'static, F, O>(
+    acquire: impl Fn() -> F + Clone + Send + 'static,
+    other: impl Fn() -> O,
+) -> Vec<Duration>
+where
+    F: Future<Output = Result<G, Error>> + Send + 'static,
+    O: Future<Output = Result<H, Error>>,
+{
+    let mut tasks = JoinSet::new();
+    for _ in 0..16 {
+        let acquire = acquire.clone();
+        tasks.spawn(async move {
+            loop {
+                let guard = acquire().await.expect("a hold");
+                sleep(Duration::from_millis(5)).await;
+                drop(guard);
+            }
+        });
+    }
+    sleep(Duration::from_secs(1)).await;
+    let mut waits = Vec::new();
+    for round in 0..40 {
+        sleep(Duration::from_millis(100 + 7 * round)).await;
+        let began = Instant::now();
+        let guard = within("the other process", other()).await.expect("a hold");
+        waits.push(began.elapsed());
+        drop(guard);
+    }
+    tasks.shutdown().await;
+    waits.sort();
+    waits
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_of_another_process_waits_for_the_company_at_most() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    for (permits, median, longest) in [(1, 142, 177), (3, 78, 86)] {
+        let path = format!("{}/{permits}", testbed.path);
+        let semaphore = curator.semaphore(&path, permits).unwrap();
+        let others = other.semaphore(&path, permits).unwrap();
+        let waits = foreign_waits(
+            move || {
+                let semaphore = semaphore.clone();
+                async move { semaphore.acquire().await }
+            },
+            || others.acquire(),
+        );
+        let waits = waits.await;
+        assert!(waits[20] <= Duration::from_millis(median), "{permits}: {waits:?}");
+        assert!(waits[39] <= Duration::from_millis(longest), "{permits}: {waits:?}");
+    }
+    let lock = testbed.read_write(&curator);
+    let others = testbed.read_write(&other);
+    let waits = foreign_waits(
+        move || {
+            let lock = lock.clone();
+            async move { lock.read().await }
+        },
+        || others.write(),
+    );
+    let waits = waits.await;
+    assert!(waits[20] <= Duration::from_millis(22), "{waits:?}");
+    assert!(waits[39] <= Duration::from_millis(33), "{waits:?}");
+}

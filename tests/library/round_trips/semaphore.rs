@@ -119,3 +119,140 @@ async fn a_lease_that_is_given_back_costs_the_first_waiter_a_listing_and_the_oth
     two.release().await.unwrap();
     drop(served(last).await);
 }
+
+/// The head waits by its seat, which serves the next head with its count and its watch.
+#[tokio::test(start_paused = true)]
+async fn a_permit_passes_between_tasks_without_a_request() {
+    let testbed = testbed().await;
+    let (client, semaphore) = client_and_semaphore(&testbed).await;
+    let (leases, _) = acquired(&client, &semaphore, 3).await;
+    let mut leases: Vec<_> = leases.into_iter().collect();
+    let nodes: Vec<_> = leases.iter().map(|lease| lease.node().to_owned()).collect();
+    let waiting: Vec<_> = (0..3).map(|_| asks(&semaphore)).collect();
+    testbed.nodes_are(1, 4).await;
+    settle().await;
+    round_trip(&client.curator).await;
+    client.took();
+    // At one instant, while the mutex has not passed yet.
+    leases.drain(..).for_each(drop);
+    for waiting in waiting {
+        let lease = served(waiting).await;
+        assert!(nodes.iter().any(|node| node == lease.node()));
+        leases.push(lease);
+    }
+    settle().await;
+    let took = without_removals(client.took());
+    assert_eq!(took, [Delete, Delete], "the seat and the mutex, when no caller waits");
+    testbed.nodes_are(0, 3).await;
+    leases.drain(..).for_each(drop);
+    testbed.nodes_are(0, 0).await;
+}
+
+/// A stranger is in the queue of the mutex. The tasks that ask after it was seen do not pass it by.
+#[tokio::test(start_paused = true)]
+async fn no_permit_passes_to_a_task_that_asked_after_a_stranger() {
+    let testbed = testbed().await;
+    let (client, semaphore) = client_and_semaphore(&testbed).await;
+    let (_, strangers) = client_and_semaphore(&testbed).await;
+    let (leases, _) = acquired(&client, &semaphore, 3).await;
+    let mut leases = leases.into_iter();
+    let before = asks(&semaphore);
+    testbed.nodes_are(1, 4).await;
+    let stranger = asks(&strangers);
+    testbed.nodes_are(2, 4).await;
+    round_trip(&client.curator).await;
+    settle().await;
+    let after = asks(&semaphore);
+    settle().await;
+    drop(leases.next());
+    let _before = served(before).await;
+    drop(leases.next());
+    let _stranger = served(stranger).await;
+    settle().await;
+    assert!(!after.is_finished(), "it asked after the stranger");
+    drop(leases.next());
+    drop(served(after).await);
+}
+
+/// A caller of several permits, or of another identity, has no use for a permit of others.
+#[tokio::test(start_paused = true)]
+async fn a_permit_passes_to_a_task_whose_node_would_be_the_same() {
+    let testbed = testbed().await;
+    let (client, semaphore) = client_and_semaphore(&testbed).await;
+    let named = client.curator.with_identity("another");
+    let named = named.semaphore(&testbed.path, LIMIT).unwrap();
+    for (next, count) in [(&named, 1), (&semaphore, 2)] {
+        let (leases, _) = acquired(&client, &semaphore, 3).await;
+        let nodes: Vec<_> = leases.iter().map(|lease| lease.node().to_owned()).collect();
+        let waiting = asks_for(next, count);
+        testbed.nodes_are(1, 3 + count).await;
+        settle().await;
+        drop(leases);
+        let holds = served(waiting).await;
+        assert!(holds.iter().all(|lease| !nodes.iter().any(|node| node == lease.node())));
+        drop(holds);
+        testbed.nodes_are(0, 0).await;
+    }
+}
+
+/// The permit was counted when two were allowed. Under a limit of one it is deleted.
+#[tokio::test(start_paused = true)]
+async fn no_permit_passes_beyond_a_limit_that_has_fallen() {
+    let testbed = testbed().await;
+    let client = CountedClient::new(&testbed).await;
+    let limit = SharedCount::start(&client.curator, &format!("{}-limit", testbed.path), 2).await;
+    let limit = limit.unwrap();
+    let semaphore =
+        InterProcessSemaphoreV2::with_shared_count(&client.curator, &testbed.path, &limit).unwrap();
+    let first = semaphore.acquire().await.unwrap();
+    let second = semaphore.acquire().await.unwrap();
+    let waiting = asks(&semaphore);
+    testbed.nodes_are(1, 3).await;
+    limit.set(1).await.unwrap();
+    eventually("the limit", async || semaphore.limit() == 1).await;
+    settle().await;
+    drop(second);
+    settle().await;
+    round_trip(&client.curator).await;
+    assert!(!waiting.is_finished(), "one holds, and one may");
+    testbed.nodes_are(1, 2).await;
+    drop(first);
+    drop(served(waiting).await);
+    testbed.nodes_are(0, 0).await;
+}
+
+/// The head leaves as it is given a permit.
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_a_caller_does_not_take_is_deleted_or_passed_on() {
+    let testbed = testbed().await;
+    let (client, semaphore) = client_and_semaphore(&testbed).await;
+    for waits in [false, true] {
+        let lease = semaphore.acquire_many(3).await.unwrap();
+        let head = asks(&semaphore);
+        testbed.nodes_are(1, 4).await;
+        let next = waits.then(|| asks(&semaphore));
+        settle().await;
+        drop(lease);
+        drop(head);
+        if let Some(next) = next {
+            drop(served(next).await);
+        }
+        testbed.nodes_are(0, 0).await;
+    }
+    drop(client);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_deletes_a_permit_that_was_passed_on() {
+    let testbed = testbed().await;
+    let (client, semaphore) = client_and_semaphore(&testbed).await;
+    let (leases, _) = acquired(&client, &semaphore, 3).await;
+    let waiting = asks(&semaphore);
+    testbed.nodes_are(1, 4).await;
+    settle().await;
+    drop(leases);
+    let lease = served(waiting).await;
+    assert_eq!(client.curator.close().await, Released::Confirmed);
+    testbed.nodes_are(0, 0).await;
+    assert_eq!(lease.loss(), Some(Loss::Closed));
+}
