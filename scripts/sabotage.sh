@@ -104,6 +104,8 @@ conditions() {
     ../recipes/shared/contender.rs 's/let entry = self\.owner_entry\(\);/static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);\n        if matches!(patience, Patience::Forever) \&\& CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 10 == 0 {\n            return Err(Error::unavailable(\&self.recipe.path, None));\n        }\n        $&/'
   drop 'answers: busy has a cause' \
     ../recipes/shared/contender.rs 's/let entry = self\.owner_entry\(\);/static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);\n        if matches!(patience, Patience::NoWait { .. }) \&\& CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 10 == 0 {\n            return Err(Error::busy(\&self.recipe.path));\n        }\n        $&/'
+  drop 'answers: a try waits for callers that leave enough permits' \
+    ../recipes/semaphore/permits.rs 's/mutex: self\.mutex\.clone\(\),/mutex: {\n                let mut mutex = self.mutex.clone();\n                if matches!(patience, Patience::NoWait { .. }) {\n                    Arc::make_mut(\&mut mutex).waiter_mut().no_wait = true;\n                }\n                mutex\n            },/'
   drop 'answers: a deadline that ends behind nobody is not busy' \
     ../recipes/shared/recipe.rs 's/Err\(_\) if is_queued\(\) =>/Err(_) if is_queued() || true =>/'
 

@@ -44,15 +44,19 @@ pub(crate) struct Hold {
 pub(crate) struct Znode {
     /// The session that owns it.
     pub(crate) owner: i64,
+    /// The transaction that created it.
+    pub(crate) zxid: i64,
     pub(crate) created: Instant,
     pub(crate) deleted: Option<Instant>,
 }
 
 #[derive(Default)]
 pub(crate) struct State {
-    holds: BTreeMap<u64, Hold>,
+    pub(crate) holds: BTreeMap<u64, Hold>,
     /// What each task asked for last.
     pub(crate) asks: BTreeMap<String, Ask>,
+    /// The process of each session.
+    pub(crate) sessions: BTreeMap<i64, Process>,
     next: u64,
     /// Holds that their tasks left: a guard that was released, or a body that was dropped. The library must say so.
     left: Vec<u64>,
@@ -173,6 +177,9 @@ impl Judge {
             } else {
                 state.holds.remove(&number);
             }
+        }
+        if let Some(ask) = state.asks.get_mut(&hold.name) {
+            ask.answered = true;
         }
         state.counts.holds += 1;
         state.note(format_args!("+ {} holds {}", hold.name, hold.path));
@@ -356,7 +363,7 @@ impl Judge {
                 }
                 if *owner != 0 {
                     let created = Instant::now();
-                    let znode = Znode { owner: *owner, created, deleted: None };
+                    let znode = Znode { owner: *owner, zxid: entry.zxid, created, deleted: None };
                     state.history.insert(path.clone(), znode);
                     state.by_zxid.insert(entry.zxid, path.clone());
                     self.contends(&mut state, path);

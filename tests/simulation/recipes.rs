@@ -78,10 +78,10 @@ impl SimulatedTask {
                         body.fenced(&hold).await;
                         if body.rng.bool() { Ok(()) } else { Err(Failed::Body) }
                     });
-                    self.acquires(run).await;
+                    self.acquires(Access::Alone, run).await;
                 }
                 _ => {
-                    if let Some(guard) = self.acquires(mutex.acquire()).await {
+                    if let Some(guard) = self.acquires(Access::Alone, mutex.acquire()).await {
                         self.fenced(&guard).await;
                         if self.rng.bool() {
                             let view = guard.view();
@@ -111,7 +111,7 @@ impl SimulatedTask {
                 did.inspect(|()| body.run.judge.did(&done))
             };
             let once = if self.rng.bool() {
-                self.acquires(job.run(body)).await
+                self.acquires(Access::Alone, job.run(body)).await
             } else {
                 self.tries(None, Access::Alone, job.try_run(body)).await
             };
@@ -129,7 +129,9 @@ impl SimulatedTask {
     /// A hold within a hold of the same owner: one hold in all.
     async fn re_enters(&mut self, mutex: &InterProcessMutex) {
         let owner = Owner::new();
-        let Some(outer) = self.acquires(owner.scope(mutex.acquire())).await else { return };
+        let Some(outer) = self.acquires(Access::Alone, owner.scope(mutex.acquire())).await else {
+            return;
+        };
         let again = async { acquired(owner.scope(mutex.try_acquire()).await) };
         let inner = self.ends(again).await;
         if let Some(None) = inner
@@ -216,7 +218,7 @@ impl SimulatedTask {
         let asked = match self.rng.u8(..4) {
             0 => self.tries(None, Access::Alone, lock.try_write()).await,
             1 => self.tries(Some(limit), Access::Alone, lock.write_timeout(limit)).await,
-            _ => self.acquires(lock.write()).await,
+            _ => self.acquires(Access::Alone, lock.write()).await,
         };
         if let Some(guard) = asked {
             self.held(guard.into(), Access::Alone).await;
@@ -228,7 +230,7 @@ impl SimulatedTask {
         let asked = match self.rng.u8(..4) {
             0 => self.tries(None, Access::Shared, lock.try_read()).await,
             1 => self.tries(Some(limit), Access::Shared, lock.read_timeout(limit)).await,
-            _ => self.acquires(lock.read()).await,
+            _ => self.acquires(Access::Shared, lock.read()).await,
         };
         if let Some(guard) = asked {
             self.held(guard, Access::Shared).await;
@@ -236,7 +238,7 @@ impl SimulatedTask {
     }
 
     async fn downgraded(&mut self, lock: &InterProcessReadWriteLock) {
-        let Some(write) = self.acquires(lock.write()).await else { return };
+        let Some(write) = self.acquires(Access::Alone, lock.write()).await else { return };
         let written = self.below(self.run.plan.hold);
         sleep(written).await;
         if self.rng.u8(..16) == 0 {
@@ -258,19 +260,19 @@ impl SimulatedTask {
                 continue;
             }
             let (count, patience) = (self.rng.usize(1..=limit), self.below(2_000));
-            // As many of others keep it out.
-            let others = Access::UpTo(limit + 1 - count);
+            self.wants = count;
             let asked = match self.rng.u8(..4) {
-                0 => self.tries(None, others, lock.try_acquire_many(count)).await,
+                0 => self.tries(None, access, lock.try_acquire_many(count)).await,
                 1 => {
                     let many = lock.acquire_many_timeout(count, patience);
-                    self.tries(Some(patience), others, many).await
+                    self.tries(Some(patience), access, many).await
                 }
-                _ => self.acquires(lock.acquire_many(count)).await,
+                _ => self.acquires(access, lock.acquire_many(count)).await,
             };
             if let Some(leases) = asked {
                 self.held_all(leases, access).await;
             }
+            self.wants = 1;
         }
     }
 
@@ -285,10 +287,10 @@ impl SimulatedTask {
                     let mut body = self.asks();
                     let run =
                         lock.run(async move |holds| body.may_fail(holds, Access::Alone).await);
-                    self.acquires(run).await;
+                    self.acquires(Access::Alone, run).await;
                     continue;
                 }
-                _ => self.acquires(lock.acquire()).await,
+                _ => self.acquires(Access::Alone, lock.acquire()).await,
             };
             if let Some(guards) = asked {
                 self.held_all(guards, Access::Alone).await;
@@ -306,7 +308,7 @@ impl SimulatedTask {
             let latch = self.curator.leader_latch(&self.path).expect("a path");
             for _ in 0..self.rng.u8(1..4) {
                 // A process that leads goes on, and looks now and then.
-                if let Some(leadership) = self.acquires(latch.leadership()).await {
+                if let Some(leadership) = self.acquires(Access::Alone, latch.leadership()).await {
                     self.leads_again(leadership).await;
                 }
             }

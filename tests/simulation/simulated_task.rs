@@ -52,6 +52,8 @@ pub(crate) struct SimulatedTask {
     /// When the present hold was asked for, and by which name, if tasks take turns under one node.
     pub(crate) asked: Instant,
     pub(crate) identity: Option<String>,
+    /// How many permits of a semaphore the task asks for.
+    pub(crate) wants: usize,
     /// Whether the future that asked was left unpolled: what it holds by then may have begun long before.
     pub(crate) kept: Arc<AtomicBool>,
     pub(crate) rng: Rng,
@@ -174,7 +176,7 @@ impl SimulatedTask {
             4 => {
                 let mut body = self.asks();
                 let with = lock.with(async move |hold| body.under(vec![hold], access).await);
-                self.acquires(with).await;
+                self.acquires(access, with).await;
                 return;
             }
             5 => {
@@ -187,10 +189,10 @@ impl SimulatedTask {
                     }
                     done
                 });
-                self.acquires(caught(run)).await;
+                self.acquires(access, caught(run)).await;
                 return;
             }
-            _ => self.acquires(lock.acquire()).await,
+            _ => self.acquires(access, lock.acquire()).await,
         };
         if let Some(guard) = asked {
             self.held(guard, access).await;
@@ -301,9 +303,10 @@ impl SimulatedTask {
     /// Asks for a lock for as long as it takes.
     pub(crate) async fn acquires<T, E: Cause>(
         &mut self,
+        access: Access,
         future: impl Future<Output = Result<T, E>>,
     ) -> Option<T> {
-        self.calls(Patience::Forever, Access::Alone, future).await
+        self.calls(Patience::Forever, access, future).await
     }
 
     /// Asks for a lock, and waits at most for so long.
@@ -353,12 +356,14 @@ impl SimulatedTask {
             path: self.path.clone(),
             since: self.asked,
             patience,
-            several: matches!(self.recipe, Recipe::Multi | Recipe::Semaphore(_)),
+            recipe: self.recipe,
+            wants: self.wants,
+            answered: false,
         };
         self.run.judge.asks(&self.name, ask);
         let done = self.awaited(future).await;
-        if done.is_some() && !self.kept.load(Ordering::Relaxed) {
-            self.run.judge.returns(&self.name);
+        if done.is_some() {
+            self.run.judge.returns(&self.name, self.kept.load(Ordering::Relaxed));
         }
         let done = done.and_then(|done| self.judged(done));
         if done.is_none() {

@@ -97,6 +97,7 @@ async fn live(
             path: path(*place),
             asked: Instant::now(),
             identity: None,
+            wants: 1,
             kept: Arc::default(),
             rng: Rng::with_seed(seed),
             later,
