@@ -357,8 +357,11 @@ impl Judge {
         let left = nodes.iter().find(|node| self.has(node));
         let mut state = self.state();
         let Some(ask) = state.asks.get(task) else { return };
+        // A permit may have been given to a task that left in that instant, and is deleted a moment later.
+        let place = (ask.member.clone(), ask.path.clone());
+        let has_left = state.idle_since.get(&place).is_some_and(|left| left.elapsed() < NEWS);
         let is_so = match released {
-            Released::Confirmed => is_kept || left.is_none(),
+            Released::Confirmed => is_kept || has_left || left.is_none(),
             Released::Pending => state.troubled(ask.since),
             _ => false,
         };
