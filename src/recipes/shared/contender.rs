@@ -56,8 +56,7 @@ impl Contender {
                 Some(entry) => self.acquire_as_owner(entry, patience).await,
             }
         };
-        let acquired = self.recipe.in_time(patience, || queued.is_set(), acquiring).await;
-        acquired.map(|guard| guard.with_waited(queued.is_set()))
+        self.recipe.in_time(patience, || queued.is_set(), acquiring).await
     }
 
     /// Queues up and waits for the answer. A read with a `companion`, a write hold, needs no turn of its own.
@@ -85,9 +84,9 @@ impl Contender {
                 waiter.retention = Duration::ZERO;
             }
         }
-        let mut contending = self.recipe.curator.queues().contend(request, queued);
+        let mut contending = self.recipe.curator.queues().contend(request, queued.clone());
         let hold = contending.answer().await?;
-        Ok(Guard::new(Arc::new(hold), &self.recipe))
+        Ok(Guard::new(Arc::new(hold), &self.recipe).with_waited(queued.is_set()))
     }
 
     /// The entry for this lock of the owner in whose scope the caller runs, if it runs in one.

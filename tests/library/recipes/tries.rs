@@ -106,21 +106,34 @@ async fn a_try_behind_a_caller_that_waits_is_busy_at_once() {
     assert!(guards.is_held());
 }
 
-/// The first member is behind another contender for most of the limit, the second one's answer comes too late.
+/// The answer of the second member comes too late.
 #[tokio::test(start_paused = true)]
-async fn a_limit_of_a_multi_lock_that_ends_behind_a_contender_of_an_earlier_member_is_busy() {
+async fn a_limit_of_a_multi_lock_is_busy_if_the_call_waited_for_a_contender_of_an_earlier_member() {
     let testbed = Testbed::new().await;
     let (link, curator) = testbed.linked(testbed.builder()).await;
-    let other = testbed.curator().await;
-    let path = |name| format!("{}/{name}", testbed.path);
-    let holder = other.mutex(path("a")).unwrap().acquire().await.unwrap();
-    let multi = curator.multi_lock([path("a"), path("b")]).unwrap();
-    let calling = tokio::spawn(async move { multi.acquire_timeout(Duration::from_secs(3)).await });
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let held = link.hold(Message::reply(Operation::Create));
-    holder.release().await.unwrap();
-    let error = within("the answer", calling).await.unwrap().unwrap_err();
-    assert!(error.is_busy(), "{error}");
-    assert_eq!(error.path(), Some(path("b").as_str()));
-    held.heal();
+    let first = testbed.mutex(&testbed.curator().await);
+    let second = format!("{}-second", testbed.path);
+    let multi = curator.multi_lock([&testbed.path, &second]).unwrap();
+    multi.acquire().await.unwrap().release().await.unwrap();
+    for (is_busy, has_owner) in [(false, false), (true, false), (false, true), (true, true)] {
+        let holder = if is_busy { Some(first.acquire().await.unwrap()) } else { None };
+        let held = link.hold(Message::reply(Operation::Create).nth(2));
+        let multi = multi.clone();
+        let acquiring = async move { multi.acquire_timeout(BUSY).await };
+        let calling = match has_owner {
+            true => tokio::spawn(async move { Owner::new().scope(acquiring).await }),
+            false => tokio::spawn(acquiring),
+        };
+        testbed.children_are(1 + usize::from(is_busy)).await;
+        if let Some(holder) = holder {
+            // By then the call knows that it has to wait.
+            round_trip(&curator).await;
+            holder.release().await.unwrap();
+        }
+        let error = within("the answer", calling).await.unwrap().unwrap_err();
+        let kind = if is_busy { ErrorKind::Busy } else { ErrorKind::Unavailable };
+        assert_eq!((error.kind(), error.path()), (kind, Some(second.as_str())), "{error}");
+        held.heal();
+        testbed.children_are(0).await;
+    }
 }
