@@ -120,8 +120,8 @@ impl Recipe {
         }
     }
 
-    /// Waits for an answer, at most until the deadline if there is one. When the time is up, the lock is busy if a server said
-    /// that the caller is queued behind another contender, and otherwise no server answered.
+    /// Waits for an answer, at most until the deadline if there is one, or until the connection of a try without `connects` breaks.
+    /// Then the lock is busy if a server said that the caller is queued behind another contender, and otherwise no server answered.
     pub(crate) async fn in_time<T: Send>(
         &self,
         patience: Patience,
@@ -152,13 +152,14 @@ impl Recipe {
         let answered = async {
             tokio::select! {
                 biased;
-                () = disconnected => Err(Error::unavailable(&self.path, Some(Duration::ZERO))),
-                answer = answer.as_mut() => answer,
+                () = disconnected => None,
+                answer = answer.as_mut() => Some(answer),
             }
         };
         match timeout_at(deadline, answered).await {
-            Ok(answer) => answer,
-            Err(_) if is_queued() => Err(Error::busy(&self.path)),
+            Ok(Some(answer)) => answer,
+            _ if is_queued() => Err(Error::busy(&self.path)),
+            Ok(None) => Err(Error::unavailable(&self.path, Some(Duration::ZERO))),
             Err(_) => Err(Error::unavailable(&self.path, Some(limit))),
         }
     }

@@ -69,3 +69,23 @@ async fn a_limit_of_zero_does_not_wait_for_a_connection() {
     }
     refused.heal();
 }
+
+/// It waits for a caller that is entering. A server has said so.
+#[tokio::test(start_paused = true)]
+async fn a_semaphore_that_was_busy_when_the_connection_broke_is_busy() {
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked(testbed.builder()).await;
+    let semaphore = testbed.semaphore(&curator, 2);
+    within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
+    let locks = testbed.curator().await.mutex(format!("{}/locks", testbed.path)).unwrap();
+    let entering = locks.acquire().await.unwrap();
+    let trying = tokio::spawn(async move { semaphore.acquire_timeout(Duration::ZERO).await });
+    testbed.nodes_are(2, 0).await;
+    round_trip(&curator).await;
+    let began = Instant::now();
+    let refused = cut_off(&link).await;
+    fails(within("its answer", trying).await.unwrap(), ErrorKind::Busy);
+    assert!(began.elapsed() < SHORT + lateness(), "{:?}", began.elapsed());
+    refused.heal();
+    entering.release().await.unwrap();
+}
