@@ -291,6 +291,31 @@ impl PermitTask {
         list_for_try(&nodes, &self.request, is_full).await?;
         Ok(())
     }
+
+    /// Returns the number of children, if all of ours are among them.
+    fn count(
+        &self,
+        created: &[OwnedNode],
+        listing: &Listing,
+        entering: bool,
+    ) -> Result<usize, EntryAborted> {
+        let Some(OwnedNode { path_nodes, .. }) = created.first() else {
+            return Err(EntryAborted::Retry(None));
+        };
+        let other = path_nodes.family.other_recipe(&listing.children).filter(|_| entering);
+        if let Some(child) = other {
+            return Err(EntryAborted::Failed(self.request.mixed(child)));
+        }
+        let children: HashSet<&str> = listing.children.iter().map(String::as_str).collect();
+        if !created.iter().all(|own| children.contains(own.znode.name())) {
+            return Err(EntryAborted::Retry(None));
+        }
+        let last = created.last().map(|own| path_nodes.judge(&own.znode, listing));
+        match last {
+            Some(Position::Among(count)) => Ok(count),
+            _ => Err(EntryAborted::Retry(None)),
+        }
+    }
 }
 
 /// One attempt, while its nodes are created and counted.
@@ -404,7 +429,6 @@ impl<'a> Entering<'a> {
     async fn wait(&mut self, limit: &mut Limit) -> Result<Admitted, EntryAborted> {
         let PermitTask { request, mutex, queued, .. } = self.task;
         let mut entering = matches!(self.children, Count::Unknown);
-        let mut counts_again = request.waiter.no_wait;
         loop {
             if let Some(admitted) = self.take_permit(limit) {
                 return Ok(admitted);
@@ -420,14 +444,8 @@ impl<'a> Entering<'a> {
                 }
             } else if let Count::Of(count) = self.children {
                 queued.set(true);
-                if request.waiter.no_wait && !counts_again {
-                    return Err(EntryAborted::Failed(Error::busy(&request.path)));
-                }
                 limit.check(&request.path, self.created.len()).map_err(EntryAborted::Failed)?;
-                if let Some(own) = self.created.first().filter(|_| counts_again) {
-                    own.path_nodes.leaving.until_all_gone().await;
-                    counts_again = false;
-                } else if !matches!(self.watch, CountWatch::None) {
+                if !request.waiter.no_wait && !matches!(self.watch, CountWatch::None) {
                     tracing::debug!(count, limit = limit.now(), "waits");
                     tokio::select! {
                         biased;
@@ -438,37 +456,28 @@ impl<'a> Entering<'a> {
                 }
             }
             // The count of our own nodes is old also after a change of the limit.
-            let listing = self.list_and_watch().await?;
-            self.children = Count::Of(self.count(&listing, entering)?);
+            let listing = self.list_and_watch(limit, entering).await?;
+            self.children = Count::Of(self.task.count(&self.created, &listing, entering)?);
             entering = false;
         }
     }
 
-    /// Returns the number of children, if all of ours are among them.
-    fn count(&self, listing: &Listing, entering: bool) -> Result<usize, EntryAborted> {
-        let Some(OwnedNode { path_nodes, .. }) = self.created.first() else {
-            return Err(EntryAborted::Retry(None));
-        };
-        let other = path_nodes.family.other_recipe(&listing.children).filter(|_| entering);
-        if let Some(child) = other {
-            return Err(EntryAborted::Failed(self.task.request.mixed(child)));
-        }
-        let children: HashSet<&str> = listing.children.iter().map(String::as_str).collect();
-        if !self.created.iter().all(|own| children.contains(own.znode.name())) {
-            return Err(EntryAborted::Retry(None));
-        }
-        let last = self.created.last().map(|own| path_nodes.judge(&own.znode, listing));
-        match last {
-            Some(Position::Among(count)) => Ok(count),
-            _ => Err(EntryAborted::Retry(None)),
-        }
-    }
-
-    /// Lists the children, with a watch if there is room for it.
-    async fn list_and_watch(&mut self) -> Result<Listing, EntryAborted> {
-        let nodes = &self.nodes;
-        let request = &self.task.request;
+    /// Lists the children, with a watch if there is room for it. A try fails if there are too many, and needs no watch.
+    async fn list_and_watch(
+        &mut self,
+        limit: &Limit,
+        entering: bool,
+    ) -> Result<Listing, EntryAborted> {
+        let Self { task, nodes, created, .. } = &*self;
+        let request = &task.request;
         let path = request.path.as_str();
+        if request.waiter.no_wait {
+            let is_full = |_: &PathNodes, listing: &Listing| {
+                Ok(task.count(created, listing, entering)? > limit.now())
+            };
+            let listing = list_for_try(nodes, request, is_full).await?;
+            return listing.ok_or(EntryAborted::Retry(None));
+        }
         let Some(room) = nodes.session.try_reserve_watch(path) else {
             let listing = list(nodes, request, self.callers(), false).await?;
             self.watch = CountWatch::NoRoom;

@@ -1,4 +1,4 @@
-//! What a semaphore does, also one whose limit is a shared count; and its tries, which wait for no other contender.
+//! What a semaphore does, also one whose limit is a shared count; and its tries, which wait for no holder.
 
 use tokio::runtime::Runtime;
 use zookeeper_recipes::zookeeper_client::Client;
@@ -225,27 +225,58 @@ async fn stranger(testbed: &Testbed, folder: &str, kind: &str) -> String {
     testbed.node(&prefix, &[], CreateMode::EphemeralSequential, &Acls::anyone_all()).await
 }
 
-/// As Curator's: a lease may be free a moment later. However many a try asks for, it goes by what it sees itself.
+/// Curator's fails while another caller has the lock. A caller that has it and waits for no lease is about to give it back.
 #[tokio::test(start_paused = true)]
-async fn it_does_not_wait_for_one_who_passes_through() {
-    let (testbed, curator) = Testbed::with_curator().await;
+async fn a_try_waits_for_a_caller_that_is_entering_at_most_for_a_connection_timeout() {
+    const PATIENCE: Duration = Duration::from_secs(4);
+    let testbed = Testbed::new().await;
+    let curator = testbed.connect(testbed.builder().connection_timeout(PATIENCE)).await;
     let semaphore = testbed.semaphore(&curator, 4);
     within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
-    // Somebody is about to take a lease: three are left, or two.
-    let lock = stranger(&testbed, "locks", "lock").await;
-    let lease = stranger(&testbed, "leases", "lease").await;
-    for _ in 0..5 {
-        // A greater count is refused by the leases, a smaller one by the lock.
-        for trying in [1, 3, 4].map(|count| tries(&semaphore, count)) {
-            let error = fails(within("its answer", trying).await.unwrap(), ErrorKind::Busy);
-            assert_eq!(error.path(), Some(semaphore.path()));
+    for is_stuck in [false, true] {
+        let lock = stranger(&testbed, "locks", "lock").await;
+        let lease = stranger(&testbed, "leases", "lease").await;
+        let began = Instant::now();
+        let four = within("its answer", tries(&semaphore, 4)).await.unwrap();
+        assert_eq!(fails(four, ErrorKind::Busy).path(), Some(semaphore.path()));
+        assert!(began.elapsed() < PATIENCE, "{:?}: three are left", began.elapsed());
+        let began = Instant::now();
+        let three = tries(&semaphore, 3);
+        testbed.nodes_are(2, 1).await;
+        round_trip(&curator).await;
+        assert!(!three.is_finished(), "it waits for the lock");
+        if is_stuck {
+            let three = within("its answer", three).await.unwrap();
+            assert_eq!(fails(three, ErrorKind::Busy).path(), Some(semaphore.path()));
+            assert!(began.elapsed() >= PATIENCE, "{:?}", began.elapsed());
+            testbed.remove(&lock).await;
+        } else {
+            testbed.remove(&lock).await;
+            assert_eq!(served(three).await.iter().count(), 3);
+            assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
         }
+        testbed.remove(&lease).await;
+        testbed.nodes_are(0, 0).await;
     }
-    testbed.nodes_are(1, 1).await;
-    testbed.remove(&lock).await;
-    let ours = within("three", semaphore.try_acquire_many(3)).await.unwrap();
-    assert_eq!(ours.iter().count(), 3);
-    testbed.remove(&lease).await;
+}
+
+/// When the try counts the leases, the caller before it has none yet.
+#[tokio::test(start_paused = true)]
+async fn a_try_is_busy_soon_after_the_caller_before_it_took_the_last_lease() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let semaphore = testbed.semaphore(&curator, 1);
+    within("once", semaphore.acquire()).await.unwrap().release().await.unwrap();
+    let lock = stranger(&testbed, "locks", "lock").await;
+    let trying = tries(&semaphore, 1);
+    testbed.nodes_are(2, 0).await;
+    round_trip(&curator).await;
+    assert!(!trying.is_finished(), "a lease is free");
+    let began = Instant::now();
+    let lease = stranger(&testbed, "leases", "lease").await;
+    fails(within("its answer", trying).await.unwrap(), ErrorKind::Busy);
+    assert!(began.elapsed() < BUSY + lateness(), "{:?}", began.elapsed());
+    testbed.delete(&[lock, lease]).await;
+    testbed.nodes_are(0, 0).await;
 }
 
 mod real {

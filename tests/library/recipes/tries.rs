@@ -6,9 +6,10 @@ use std::future::Future;
 use crate::prelude::*;
 
 /// Starts all calls at once, and counts the outcomes. The guards are kept until all have answered.
-async fn at_once<F>(calls: impl IntoIterator<Item = F>) -> BTreeMap<String, usize>
+async fn at_once<T, F>(calls: impl IntoIterator<Item = F>) -> BTreeMap<String, usize>
 where
-    F: Future<Output = Result<Guard, Error>> + Send + 'static,
+    T: Send + 'static,
+    F: Future<Output = Result<T, Error>> + Send + 'static,
 {
     let tasks: Vec<_> = calls.into_iter().map(tokio::spawn).collect();
     let mut outcomes = BTreeMap::new();
@@ -136,4 +137,37 @@ async fn a_limit_of_a_multi_lock_is_busy_if_the_call_waited_for_a_contender_of_a
         held.heal();
         testbed.children_are(0).await;
     }
+}
+
+/// Each of them creates its node before it counts, because the path is known and the mutex passes on without a request.
+#[tokio::test(start_paused = true)]
+async fn twenty_tasks_try_sixteen_permits_of_a_known_path() {
+    let (testbed, [curator]) = Testbed::with_curators().await;
+    let semaphore = testbed.semaphore(&curator, 16);
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    for _ in 0..3 {
+        let began = Instant::now();
+        let outcomes = at_once((0..20).map(|_| {
+            let semaphore = semaphore.clone();
+            async move { semaphore.try_acquire().await }
+        }))
+        .await;
+        assert_eq!(outcomes, BTreeMap::from([("held".to_owned(), 16), ("Busy".to_owned(), 4)]));
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        testbed.nodes_are(0, 0).await;
+    }
+}
+
+/// Tries of two permits each, of sixteen.
+#[tokio::test(start_paused = true)]
+async fn ten_tries_of_two_permits_each() {
+    let (testbed, all) = Testbed::with_curators::<10>().await;
+    let began = Instant::now();
+    let outcomes = at_once(all.iter().map(|curator| {
+        let semaphore = testbed.semaphore(curator, 16);
+        async move { semaphore.try_acquire_many(2).await }
+    }))
+    .await;
+    assert_eq!(outcomes, BTreeMap::from([("held".to_owned(), 8), ("Busy".to_owned(), 2)]));
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }

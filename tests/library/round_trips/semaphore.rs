@@ -256,3 +256,22 @@ async fn a_close_deletes_a_permit_that_was_passed_on() {
     testbed.nodes_are(0, 0).await;
     assert_eq!(lease.loss(), Some(Loss::Closed));
 }
+
+/// The pauses between two listings grow up to a second.
+#[tokio::test(start_paused = true)]
+async fn a_try_behind_a_caller_that_is_entering_looks_less_and_less_often() {
+    let testbed = testbed().await;
+    let (client, semaphore) = client_and_semaphore(&testbed).await;
+    let lock = testbed.curator().await.mutex(format!("{}/locks", testbed.path)).unwrap();
+    let entering = lock.acquire().await.unwrap();
+    settle().await;
+    client.took();
+    let began = Instant::now();
+    fails(within("a try", semaphore.try_acquire()).await, ErrorKind::Busy);
+    let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
+    settle().await;
+    let took = client.took();
+    let lists = took.iter().filter(|one| **one == List).count();
+    assert!((seconds..seconds + 15).contains(&lists), "{lists} in {seconds} s");
+    entering.release().await.unwrap();
+}
