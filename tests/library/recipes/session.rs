@@ -263,11 +263,23 @@ mod real {
                 (Curator::builder().from_client(client.clone()).unwrap(), client)
             };
             let guard = testbed.mutex(&curator).acquire().await.unwrap();
+            let semaphore = curator.semaphore(format!("{}-permits", testbed.path), 1).unwrap();
+            let permit = semaphore.acquire().await.unwrap();
+            let node = permit.node().to_owned();
+            let waiting = tokio::spawn(async move { semaphore.acquire().await });
+            let leases = format!("{}-permits/leases", testbed.path);
+            eventually("the waiter", async || children(&testbed.admin, &leases).await.len() == 2)
+                .await;
+            permit.release().await.unwrap();
+            let permit = within("the permit", waiting).await.unwrap().unwrap();
+            assert_eq!(permit.node(), node, "it was passed on");
             let stat = testbed.stat(guard.node()).await.unwrap();
             assert_eq!(stat.ephemeral_owner, client.session_id().0);
             within("the end", curator.close()).await;
             assert_eq!(guard.loss(), Some(Loss::Closed));
             assert!(testbed.stat(guard.node()).await.is_none(), "close deletes what was held");
+            assert!(testbed.stat(&node).await.is_none(), "so does it with a permit");
+            drop(permit);
             client.sync("/").await.expect("the session is the user's");
         }
     }

@@ -1,5 +1,6 @@
 //! The requests of a semaphore, one by one.
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use zookeeper_recipes_dev::Operation::{self, Create, Delete, GetData, List};
 
 use crate::prelude::*;
@@ -148,6 +149,29 @@ async fn a_permit_passes_between_tasks_without_a_request() {
     testbed.nodes_are(0, 0).await;
 }
 
+/// One permit after the other is released. Each head takes over the count and the watch of the one before.
+#[tokio::test(start_paused = true)]
+async fn the_seat_of_a_head_serves_the_next_head() {
+    let testbed = testbed().await;
+    let (client, semaphore) = client_and_semaphore(&testbed).await;
+    let (leases, _) = acquired(&client, &semaphore, 3).await;
+    let mut waiting: FuturesUnordered<_> = (0..4).map(|_| served(asks(&semaphore))).collect();
+    testbed.nodes_are(1, 4).await;
+    settle().await;
+    round_trip(&client.curator).await;
+    client.took();
+    let mut passed = Vec::new();
+    for lease in leases {
+        lease.release().await.unwrap();
+        passed.extend(waiting.next().await);
+        settle().await;
+        assert_eq!(client.took(), []);
+    }
+    drop(passed);
+    drop(waiting);
+    testbed.nodes_are(0, 0).await;
+}
+
 /// A stranger is in the queue of the mutex. The tasks that ask after it was seen do not pass it by.
 #[tokio::test(start_paused = true)]
 async fn no_permit_passes_to_a_task_that_asked_after_a_stranger() {
@@ -240,21 +264,6 @@ async fn a_permit_that_a_caller_does_not_take_is_deleted_or_passed_on() {
         testbed.nodes_are(0, 0).await;
     }
     drop(client);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_close_deletes_a_permit_that_was_passed_on() {
-    let testbed = testbed().await;
-    let (client, semaphore) = client_and_semaphore(&testbed).await;
-    let (leases, _) = acquired(&client, &semaphore, 3).await;
-    let waiting = asks(&semaphore);
-    testbed.nodes_are(1, 4).await;
-    settle().await;
-    drop(leases);
-    let lease = served(waiting).await;
-    assert_eq!(client.curator.close().await, Released::Confirmed);
-    testbed.nodes_are(0, 0).await;
-    assert_eq!(lease.loss(), Some(Loss::Closed));
 }
 
 /// The pauses between two listings grow up to a second.
