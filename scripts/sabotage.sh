@@ -61,12 +61,12 @@ conditions() {
   drop 'passing on: by the loss policy of the next one' \
     driver.rs 's/lease\.terms\(kind,/lease.terms(crate::session::lease::LossPolicy::SessionExpired.into(),/'
   drop 'passing on: only the present hold gives back' \
-    local_queue.rs 's/NodeState::Held\(node\) if self\.hold == hold/NodeState::Held(node) if self.hold >= hold/' \
-    local_queue.rs 's/NodeState::Held\(_\)\) && self\.hold == hold/NodeState::Held(_)) && self.hold >= hold/'
+    local_queue.rs 's/NodeState::Held\(mut node\) if node\.holds\.contains\(&hold\) => \{\n(\s+)node\.holds\.remove\(&hold\);/NodeState::Held(mut node) if self.hold >= hold => {\n$1node.holds.clear();/' \
+    local_queue.rs 's/any\(\|node\| node\.holds\.contains\(&hold\)\)/any(|node| !node.holds.is_empty() \&\& self.hold >= hold)/'
   drop 'passing on: the hold is over first' \
     driver.rs 's/let end = state\.finish\(End::Released\);/let end = state.end().unwrap_or(End::Released);/'
   drop 'passing on: nobody asked for it to be given up' \
-    local_queue.rs 's/ && !conditions\.revoked//'
+    local_queue.rs 's/ && !conditions\.given_up//'
   drop 'passing on: same data and ACLs' \
     local_queue.rs 's/self\.node == next\.node/true/'
   drop 'passing on: to those that asked before the news' \
@@ -74,7 +74,7 @@ conditions() {
   drop 'passing on: the watch has not fired' \
     driver.rs 's/watch\.lock\(\)\.has_fired\(\)/{ let _ = watch; false }/'
   drop 'seat: those that wait have one after a release' \
-    local_queue.rs 's/self\.open\(true, closing, out\);/let _ = closing;/'
+    local_queue.rs 's/self\.open\(!is_held, closing, out\);/let _ = closing;/'
   drop 'create: an unknown outcome is resolved' \
     create.rs 's/let Some\(\(node, placement\)\) = creating\.resolved\(callers\)\.await\? else/creating.room = None;\n                let Some((node, placement)) = None::<(OwnedNode, Placement)> else/'
   drop 'create: a node that is found is adopted only from the own session' \
@@ -97,6 +97,14 @@ conditions() {
     path_nodes.rs 's/!\(znode\.shared && own\.shared\)/!znode.shared/'
   drop 'read-write: a read begins while the write hold is there' \
     create.rs 's/write_while_there\(write\.node\(\),/write_while_there(request.path.as_str(),/'
+  drop 'sharing: a reader joins no node that a writer waits behind' \
+    path_nodes.rs 's/\n\s+&& !is_busy\(&listing\.children, &self\.family, true\)//'
+  drop 'sharing: a node that drains is deleted after its last hold' \
+    local_queue.rs 's/(node\.holds\.remove\(&hold\);\n\s+)if node\.holds\.is_empty\(\) \{(\n\s+out\.push\(Command::Delete)/$1if true {$2/'
+  drop 'sharing: a write node with a read alongside is not passed on' \
+    driver.rs 's/ \|\| znode\.is_accompanied\(\)//'
+  drop 'permits: those that are kept go with the mutex' \
+    passed_permits.rs 's/if is_passed \|\| state\.heads > 0/let _ = is_passed;\n        if true/'
   drop 'leases: strangers of the last listing count' \
     path_nodes.rs 's/Position::Among\(state\.strangers \+ state\.own\.len\(\)\)/Position::Among(state.own.len())/'
 
@@ -107,7 +115,7 @@ conditions() {
   drop 'answers: a try waits for callers that leave enough permits' \
     ../recipes/semaphore/permits.rs 's/mutex: self\.mutex\.clone\(\),/mutex: {\n                let mut mutex = self.mutex.clone();\n                if matches!(patience, Patience::NoWait { .. }) {\n                    Arc::make_mut(\&mut mutex).waiter_mut().no_wait = true;\n                }\n                mutex\n            },/'
   drop 'answers: a deadline that ends behind nobody is not busy' \
-    ../recipes/shared/recipe.rs 's/Err\(_\) if is_queued\(\) =>/Err(_) if is_queued() || true =>/'
+    ../recipes/shared/recipe.rs 's/_ if is_queued\(\) =>/_ if is_queued() || true =>/'
 
   drop 'answers: a deadline is kept' \
     ../recipes/shared/recipe.rs 's/match timeout_at\(deadline, answered\)/match timeout_at(deadline + limit, answered)/'
