@@ -506,7 +506,10 @@ impl LocalQueue {
             (true, false) => out.push(Command::Prove),
             (true, true) => {
                 self.begin(&mut node, out);
-                self.continue_with(node, look, out);
+                match self.goes_on(&node) {
+                    true => self.offer(node, look, out),
+                    false => self.node = NodeState::Held(node),
+                }
             }
         }
     }
@@ -577,27 +580,36 @@ impl LocalQueue {
         look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
-        let conditions = look(Question::Pass(self.first_term()));
-        node.refresh(&conditions, self.next_ticket);
-        let Some((&ticket, first)) = self.waiters.first_key_value() else {
-            return self.retain(node, &conditions, out);
-        };
-        let may_pass = self.keeps(&conditions) && node.holder.passes_to(first);
-        let joined_in_time = ticket < node.ticket_limit;
-        match (may_pass, joined_in_time, conditions.lease_lasts) {
-            (true, true, true) => {
-                self.begin(&mut node, out);
-                self.continue_with(node, look, out);
+        loop {
+            let conditions = look(Question::Pass(self.first_term()));
+            node.refresh(&conditions, self.next_ticket);
+            let Some((&ticket, first)) = self.waiters.first_key_value() else {
+                return self.retain(node, &conditions, out);
+            };
+            let may_pass = self.keeps(&conditions) && node.holder.passes_to(first);
+            let joined_in_time = ticket < node.ticket_limit;
+            match (may_pass, joined_in_time, conditions.lease_lasts) {
+                (true, true, true) => self.begin(&mut node, out),
+                (true, false, _) if node.may_be_sole() => {
+                    node.ask(self.next_ticket, out);
+                    self.node = match node.holds.is_empty() {
+                        true => NodeState::Undecided(node),
+                        false => NodeState::Held(node),
+                    };
+                    return;
+                }
+                _ => return self.retire(node, conditions.closing, out),
             }
-            (true, false, _) if node.may_be_sole() => {
-                node.ask(self.next_ticket, out);
-                self.node = match node.holds.is_empty() {
-                    true => NodeState::Undecided(node),
-                    false => NodeState::Held(node),
-                };
+            if !self.goes_on(&node) {
+                self.node = NodeState::Held(node);
+                return;
             }
-            _ => self.retire(node, conditions.closing, out),
         }
+    }
+
+    /// Returns true if further waiters may hold by a node by which a hold began: readers hold together.
+    fn goes_on(&self, node: &Node) -> bool {
+        node.holder.shared && !self.waiters.is_empty()
     }
 
     /// Keeps the node for its holds. Without one, keeps it if the last holder asked for that and no other contender is known.
@@ -645,19 +657,6 @@ impl LocalQueue {
         // The new holder's options apply to the node now.
         node.holder = waiter;
         out.push(Command::Begin { ticket, hold: self.hold });
-    }
-
-    /// Keeps a node by which a hold began. Other readers may hold by it at once.
-    fn continue_with(
-        &mut self,
-        node: Node,
-        look: &mut impl FnMut(Question) -> Conditions,
-        out: &mut Vec<Command>,
-    ) {
-        match node.holder.shared && !self.waiters.is_empty() {
-            true => self.offer(node, look, out),
-            false => self.node = NodeState::Held(node),
-        }
     }
 
     /// Lets no further hold begin by the node. Without a hold it is deleted, and the create for the next waiter is sent right

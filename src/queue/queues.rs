@@ -44,7 +44,9 @@ impl Queues {
     pub(crate) fn contend(&self, request: Arc<Request>, queued: QueuedFlag) -> Contending {
         let queue = self.queue(&request);
         if request.family == Family::ReadWrite || !request.waiter.shares_queue {
-            let is_other = |other: &QueueDriver| !std::ptr::eq(other, &*queue);
+            let is_other = |other: &QueueDriver| {
+                other.family == request.family && !std::ptr::eq(other, &*queue)
+            };
             if let Some(other) = self.shared.find(&request.path, is_other) {
                 other.end_retention();
             }

@@ -366,6 +366,14 @@ fn readers_that_wait_for_a_listing_hold_together_or_enter_by_a_second_node() {
 }
 
 #[test]
+fn any_number_of_readers_begin_in_one_step() {
+    let mut queue = LocalQueue::new();
+    queue.joined(std::iter::repeat_n(reader(), 20_000));
+    let begun = queue.fine(first(Sole::NotAsked, 20_000));
+    assert_eq!(begun.len(), 20_000);
+}
+
+#[test]
 fn a_node_that_drains_is_deleted_after_its_last_hold() {
     let mut queue = LocalQueue::new();
     queue.joined([reader(), reader()]);
