@@ -294,6 +294,27 @@ async fn a_try_is_not_busy_by_the_node_of_a_dropped_write() {
     }
 }
 
+/// The process reads, so the try lists nothing first; but its node would differ, so it creates one.
+#[tokio::test(start_paused = true)]
+async fn a_try_with_a_node_of_its_own_is_not_busy_by_the_node_of_a_dropped_write() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let lock = testbed.read_write(&curator);
+    let named = testbed.read_write(&curator.with_identity("another"));
+    // A reader of another process, so that the answer to a create alone does not tell the place.
+    let stranger = testbed.read_write(&other).read().await.unwrap();
+    for age in (0..10).map(Duration::from_millis) {
+        // The second one asks for the listing that shows no writer.
+        let read = (lock.read().await.unwrap(), lock.read().await.unwrap());
+        settled(&curator).await;
+        drop(timeout(age, lock.write()).await);
+        let tried = named.try_read().await;
+        let guard = tried.unwrap_or_else(|error| panic!("after {age:?}: {error}"));
+        drop((read, guard));
+        testbed.children_are(1).await;
+    }
+    drop(stranger);
+}
+
 /// A reader of the same process waits behind the writer, and the news that the writer's node is deleted is on its way.
 #[tokio::test(start_paused = true)]
 async fn a_try_to_read_right_after_its_own_writer_released_is_not_busy() {
