@@ -66,7 +66,7 @@ impl InterProcessMultiLock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if there are no members, or if two have the same path: the
+    /// [`ErrorKind::InvalidInput`] if there are no members, or if two have the same path: the
     /// second would wait for the first for ever.
     pub fn new(members: impl IntoIterator<Item = Arc<dyn Lock>>) -> Result<Self, Error> {
         let members: Vec<_> = members.into_iter().collect();
@@ -97,7 +97,7 @@ impl InterProcessMultiLock {
     ///
     /// # Errors
     ///
-    /// The body's own; those of [`acquire`](Self::acquire); [`ErrorKind::Lost`](crate::ErrorKind::Lost) if a member was
+    /// The body's own; those of [`acquire`](Self::acquire); [`ErrorKind::Lost`] if a member was
     /// lost while the body ran.
     #[allow(clippy::future_not_send)] // it is, if the body is
     pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Vec<Hold>) -> Fut) -> Result<T, E>
@@ -126,7 +126,7 @@ impl InterProcessMultiLock {
     }
 
     /// Runs `body` with all members if they are free: see [`run`](Self::run). Otherwise the body is not called, and the error is
-    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) with the path of the member that is busy.
+    /// [`ErrorKind::Busy`] with the path of the member that is busy.
     ///
     /// If the body itself tries a lock and returns its error, a busy error can be of that lock: compare [`Error::path`].
     ///
@@ -187,7 +187,7 @@ impl InterProcessMultiLock {
     /// # Errors
     ///
     /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire), as soon as a member fails;
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) if one was lost before all were acquired. [`Error::path`] is that of the
+    /// [`ErrorKind::Lost`] if one was lost before all were acquired. [`Error::path`] is that of the
     /// member. The members that were acquired have been released, as far as that could be confirmed.
     pub async fn acquire(&self) -> Result<Guards, Error> {
         self.acquire_with(Patience::Forever).await
@@ -201,7 +201,7 @@ impl InterProcessMultiLock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) at the first member that another contender has, with its path; as for
+    /// [`ErrorKind::Busy`] at the first member that another contender has, with its path; as for
     /// [`acquire`](Self::acquire).
     ///
     /// # Panics
@@ -220,8 +220,8 @@ impl InterProcessMultiLock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy), with the path of the next member, if the time is up and the call waited for
-    /// another contender of any member; [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the time is up and no
+    /// [`ErrorKind::Busy`], with the path of the next member, if the time is up and the call waited for
+    /// another contender of any member; [`ErrorKind::Unavailable`] if the time is up and no
     /// server said so; as for [`acquire`](Self::acquire).
     ///
     /// # Panics

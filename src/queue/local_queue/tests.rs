@@ -729,8 +729,14 @@ impl World {
                 let first = self.node.filter(|_| has_first);
                 let drained = self.draining.first().copied();
                 if let Some(node) = drained.filter(|_| flag(1)).or(first) {
-                    let ended = self.holds.extract_if(.., |_, of| *of == node);
-                    self.old.extend(ended.map(|(hold, _)| hold));
+                    let old = &mut self.old;
+                    self.holds.retain(|hold, of| {
+                        let is_its = *of == node;
+                        if is_its {
+                            old.insert(*hold);
+                        }
+                        !is_its
+                    });
                     self.on(match flag(0) {
                         true => Event::NodeGone { node },
                         false => Event::NodeGivenUp { node },
