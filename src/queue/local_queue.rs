@@ -218,6 +218,7 @@ pub(super) struct Node {
 
 /// Tells whether a node is the only contender, or the only one that counts for readers. `No` is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
 pub(super) enum Sole {
     NotAsked,
     Asked,
@@ -226,6 +227,7 @@ pub(super) enum Sole {
 }
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 enum NodeState {
     None,
     /// An entry creates a node, or waits with it. `behind`: a listing showed that another contender is first.
@@ -240,6 +242,7 @@ enum NodeState {
 
 /// See the [module](self).
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct LocalQueue {
     /// The waiters in the order in which they joined.
     waiters: BTreeMap<Ticket, Arc<Waiter>>,

@@ -1,4 +1,6 @@
-//! A table for each event, and a test of I1 to I6 under random events.
+//! A table for each event, a test of I1 to I6 under random events, and an exhaustive search of small sizes.
+
+mod model;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
