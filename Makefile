@@ -4,7 +4,7 @@
 CARGO ?= cargo
 .DEFAULT_GOAL := help
 
-.PHONY: help setup image demo quick test test-all conformance soak margins simulate pictures mutants bench comparison lint versions versions-matrix deny files fix doc package release clean
+.PHONY: help setup image demo quick test test-all conformance soak margins simulate model pictures mutants bench comparison lint versions versions-matrix deny files fix doc package release clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 17
@@ -49,6 +49,9 @@ ifdef SABOTAGE
 else
 	@$(CARGO) test --quiet --profile simulate --features simulation --test simulation -- $(foreach option,SECONDS FIRST SEED SEEDS HASHES SAME UNORDERED THREADS PICTURE,$(if $($(option)),$(option)=$($(option))))
 endif
+
+model: ## every state of the local queues in sizes that are too large for `make test`; three minutes
+	@$(CARGO) test --quiet --profile simulate --features simulation --lib local_queue::tests::model -- --ignored --nocapture
 
 pictures: ## the pictures of docs/images, each of a run in virtual time
 	@$(CARGO) test --quiet --profile simulate --features simulation --test simulation -- PICTURES=docs/images
