@@ -81,6 +81,7 @@ impl World {
                 }
                 self.delete(p, *node);
             }
+            Command::PassPermit(_) => self.claim(false, "a permit passes in a lock"),
             Command::Drain => {
                 let first = queue.first.take();
                 queue.draining.extend(first);

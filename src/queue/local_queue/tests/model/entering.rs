@@ -185,7 +185,12 @@ impl World {
             self.sees_event(p, before);
         }
         for (q, node) in news {
-            self.on(p, q, Event::RetentionOver { node });
+            // Beyond ten listings a second the driver ends the retention, as it may end at any time.
+            let event = match kind_of(node) {
+                Kind::Read => Event::News { node },
+                _ => Event::RetentionOver { node },
+            };
+            self.on(p, q, event);
         }
     }
 

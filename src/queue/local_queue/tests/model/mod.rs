@@ -95,6 +95,8 @@ fn a_read_write_lock_in_small_sizes() {
         ("r r", "w", REVOCATION),
         ("r ro", "w", NONE),
         ("rk r", "w", CROWD),
+        ("rk r", "rw", NONE),
+        ("rk wk,r", "", NONE),
         ("w w", "w", COMPANION),
         ("w w r", "w", COMPANION),
         ("wd w r ro", "w", NONE),

@@ -198,6 +198,8 @@ impl Hash for Core {
             node,
             draining,
             hold,
+            // The model has no permits.
+            is_permit: _,
         } = &self.0;
         (next_ticket, has_try_waiters, has_unnotified, hold).hash(hasher);
         waiters.len().hash(hasher);
