@@ -57,12 +57,12 @@ pub(super) struct QueueDriver {
 }
 
 /// The semaphore of a permit.
-pub(super) struct PermitOf {
+struct PermitOf {
     /// The queue of the semaphore's mutex.
-    pub(super) mutex: Arc<QueueDriver>,
-    pub(super) spec: NodeSpec,
+    mutex: Arc<QueueDriver>,
+    spec: NodeSpec,
     /// The number of children when the permit was admitted.
-    pub(super) count: usize,
+    count: usize,
 }
 
 #[derive(Debug)]
@@ -78,10 +78,10 @@ struct Inner {
 }
 
 /// The listings that were sent because a contender came or left while the node of readers was retained.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct News {
-    /// The begin of the present second.
-    since: BootInstant,
+    /// The begin of the present second; `None` before the first listing.
+    since: Option<BootInstant>,
     listings: u32,
 }
 
@@ -90,8 +90,8 @@ impl News {
     const LISTINGS: u32 = 10;
 
     fn may_list(&mut self, now: BootInstant) -> bool {
-        if now.since(self.since) >= Duration::from_secs(1) {
-            *self = Self { since: now, listings: 0 };
+        if self.since.is_none_or(|since| now.since(since) >= Duration::from_secs(1)) {
+            *self = Self { since: Some(now), listings: 0 };
         }
         self.listings += 1;
         self.listings <= Self::LISTINGS
@@ -364,21 +364,30 @@ impl QueueDriver {
         Self::with(current_nodes, family, shared, LocalQueue::new(), None, None)
     }
 
-    /// Returns a hold by a semaphore's permit, which was admitted by count.
+    /// Returns a hold by a permit of the semaphore of which this is the mutex's queue. `count` is the number of children when the
+    /// permit was admitted.
     pub(super) fn hold_permit(
-        current_nodes: &Arc<CurrentNodes>,
+        self: &Arc<Self>,
         node: OwnedNode,
-        permit: PermitOf,
+        count: usize,
         request: &Request,
         requester: Requester,
         term: Arc<LeaseTerm>,
     ) -> OwnedHold {
+        let spec = request.waiter.node.clone();
+        let permit = PermitOf { mutex: self.clone(), spec, count };
         let queue = LocalQueue::held(node.znode.czxid, request.waiter.clone());
         let znode = node.znode.clone();
         let path_nodes = node.path_nodes.clone();
         let first = First::new(node, None);
-        let driver =
-            Self::with(current_nodes, Family::Leases, false, queue, Some(first), Some(permit));
+        let driver = Self::with(
+            &self.current_nodes,
+            Family::Leases,
+            false,
+            queue,
+            Some(first),
+            Some(permit),
+        );
         driver.start_hold(0, znode, &path_nodes, request, requester, term)
     }
 
@@ -392,7 +401,7 @@ impl QueueDriver {
     ) -> Arc<Self> {
         let callers = BTreeMap::new();
         let draining = BTreeMap::new();
-        let news = News { since: BootInstant::now(), listings: 0 };
+        let news = News::default();
         Arc::new(Self {
             current_nodes: current_nodes.clone(),
             family,
@@ -583,11 +592,10 @@ impl QueueDriver {
     /// Gives a retained node up, because a task of another queue of this process wants the lock. The delete is sent before the
     /// create of that task.
     pub(super) fn end_retention(self: &Arc<Self>) {
-        let mut inner = self.inner.lock();
-        let Some(node) = inner.first.as_ref().map(First::id) else { return };
-        let actions = inner.step(self, Event::RetentionOver { node });
-        drop(inner);
-        self.carry_out(actions);
+        let node = self.inner.lock().first.as_ref().map(First::id);
+        if let Some(node) = node {
+            self.retention_over(node);
+        }
     }
 
     /// The number of waiters, without the one that the node stands for.

@@ -25,7 +25,7 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::create::{Placement, create_node};
-use super::driver::{PermitOf, QueueDriver};
+use super::driver::QueueDriver;
 use super::entry::{list, prove_session};
 use super::hold::OwnedHold;
 use super::leaving::list_for_try;
@@ -248,19 +248,9 @@ impl PermitTask {
         }?;
         let mut holds = Vec::new();
         for node in std::mem::take(&mut entering.created) {
-            let spec = self.request.waiter.node.clone();
-            let permit = PermitOf { mutex: self.mutex.clone(), spec, count };
-            let nodes = &self.current_nodes;
-            let term = term.clone();
             let request = &self.request;
-            holds.push(QueueDriver::hold_permit(
-                nodes,
-                node,
-                permit,
-                request,
-                self.requester,
-                term,
-            ));
+            let term = term.clone();
+            holds.push(self.mutex.hold_permit(node, count, request, self.requester, term));
         }
         // If one of the holds has ended, all are dropped; so they are if the connection is about to be closed.
         let all_last = holds.iter().all(|hold| hold.state().end().is_none());
@@ -337,7 +327,7 @@ enum Count {
     Unknown,
 }
 
-/// How a change of the count is noticed.
+/// The way in which a change of the count is noticed.
 #[derive(Debug)]
 enum CountWatch {
     /// The children were not listed with a watch since the last change.

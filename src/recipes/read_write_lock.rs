@@ -30,7 +30,6 @@ use crate::queue::rules::node_name::Kind;
 ///   [`WouldDeadlock`](crate::ErrorKind::WouldDeadlock). Outside of a scope the task waits, and a warning is logged.
 /// * **Not reentrant** by task or thread: see [`Guard::reenter`], [`WriteGuard::reenter`] and
 ///   [`Owner`](crate::interop::Owner).
-///
 /// * **A process is one contender**: its writers take turns under one node, and its readers hold together under one, without a
 ///   request while no writer is known.
 ///

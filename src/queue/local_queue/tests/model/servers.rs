@@ -63,11 +63,11 @@ pub(super) struct Znode {
 /// The reason for a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
-    /// It is sent behind a create.
+    /// A create has this listing sent behind it.
     Entering,
     /// The entry with this node decides again.
     Again(NodeId),
-    /// It shows whether this node is the sole contender.
+    /// The listing shows whether this node is the sole contender.
     Sole(NodeId),
 }
 

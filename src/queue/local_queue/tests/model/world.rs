@@ -7,7 +7,7 @@ use super::servers::{CURATOR, Kind, Servers, kind_of};
 use crate::queue::local_queue::{Event, NodeId, NodeState};
 use crate::session::lease::LossPolicy;
 
-/// How often each fault may happen, in all processes together.
+/// The number of times that each fault may happen, in all processes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Faults {
     /// A session lease ends.
