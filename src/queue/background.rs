@@ -8,21 +8,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::{QueueDriver, SharedWatch};
 use super::node::Znode;
-use super::path_nodes::PathNodes;
 use crate::clock::BootInstant;
+use crate::lock_path::LockPath;
 use crate::session::lease::TermKind;
 
-/// Lists the contenders, with a watch on the children, to see whether the znode is the sole one.
+/// Lists the contenders, with a watch on the children, to see whether the znode is the sole one. `path` has the contenders.
 pub(super) async fn ask_whether_sole(
     driver: Arc<QueueDriver>,
     znode: Arc<Znode>,
-    path_nodes: Arc<PathNodes>,
+    path: LockPath,
     room: WatchPermit,
 ) {
     let session = &znode.session;
     let listed = async {
         let client = session.client()?;
-        client.list_and_watch(path_nodes.path.as_str()).await
+        client.list_and_watch(path.as_str()).await
     };
     let listed = tokio::select! {
         biased;
@@ -65,6 +65,7 @@ pub(super) async fn retain(
         biased;
         () = end.cancelled() => return,
         () = driver.connection().closing().cancelled() => {}
+        () = driver.limit_fell() => {}
         _ = event => {}
         () = tokio::time::sleep(retention) => {}
     }

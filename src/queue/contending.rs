@@ -49,7 +49,9 @@ impl Contending {
         // The queue refuses at once if a task of this session has the lock, and a node that is kept needs no listing.
         let stage = match asks && !queue.is_taken() && !queue.is_open() {
             true => Stage::Checking(spawn_check(queue.clone(), request.clone())),
-            false => Stage::Waiting(queue.join(request.clone(), &queued, began)),
+            false => {
+                Stage::Waiting(queue.join(request.clone(), Requester::current(), &queued, began))
+            }
         };
         Self { queue, request, queued, began, stage, observed }
     }
@@ -89,7 +91,9 @@ impl Contending {
             match &mut self.stage {
                 Stage::Checking(checked) => {
                     checked.await.map_err(|_| shut_down())??;
-                    let waiting = self.queue.join(self.request.clone(), &self.queued, self.began);
+                    let requester = Requester::current();
+                    let request = self.request.clone();
+                    let waiting = self.queue.join(request, requester, &self.queued, self.began);
                     self.stage = Stage::Waiting(waiting);
                 }
                 Stage::Waiting(waiting) => {

@@ -20,12 +20,13 @@ use super::create::{Creating, reserve, send};
 use super::entry::{self, Source};
 use super::hold::{Answer, End, HoldState, OwnedHold};
 use super::local_queue::{
-    Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, NodeSpec, Question, Refusal,
-    Sole, Ticket, Waiter,
+    Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Question, Refusal, Sole,
+    Ticket, Waiter,
 };
 use super::node::{DeleteOutcome, OwnedNode, PendingDelete, Znode};
-use super::passed_permits::{PassedPermits, Permit};
+use super::passed_permits::PassedPermits;
 use super::path_nodes::PathNodes;
+use super::permits::Limit;
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, Requester, closed_error};
 use super::retries::Retries;
@@ -35,6 +36,7 @@ use super::session_nodes::CurrentNodes;
 use crate::client::{ChildrenWatch, ClientError, Listing};
 use crate::clock::BootInstant;
 use crate::error::{Error, Loss};
+use crate::lock_path::LockPath;
 use crate::session::Connection;
 use crate::session::lease::{EndedTerms, LeaseTerm, LeaseTerms, TermKind};
 use crate::sync::Mutex;
@@ -49,20 +51,22 @@ pub(super) struct QueueDriver {
     pub(super) nodes: TaskTracker,
     /// Notifies the entry that no caller waits.
     abandoned: Notify,
-    /// The permits that wait for a holder of this queue, if it is that of a semaphore's mutex.
+    /// The permits that are kept for callers of this queue, if it is that of a semaphore's mutex.
     pub(super) passed: PassedPermits,
     /// The semaphore of the node, if it is a permit.
-    permit: Option<PermitOf>,
+    pub(super) permit: Option<PermitOf>,
     inner: Mutex<Inner>,
 }
 
 /// The semaphore of a permit.
-struct PermitOf {
+pub(super) struct PermitOf {
     /// The queue of the semaphore's mutex.
-    mutex: Arc<QueueDriver>,
-    spec: NodeSpec,
+    pub(super) mutex: Arc<QueueDriver>,
+    /// The path of the mutex.
+    pub(super) locks: LockPath,
+    pub(super) limit: Limit,
     /// The number of children when the permit was admitted.
-    count: usize,
+    pub(super) count: usize,
 }
 
 #[derive(Debug)]
@@ -169,8 +173,8 @@ enum Action {
     WakeEndedTerms(EndedTerms),
     EndRetention(CancellationToken),
     ConfirmDelete(PendingDelete),
-    /// The node is a permit, which another caller takes.
-    Passed,
+    /// No caller wants the permit after all.
+    GiveUp(NodeId),
     Forget(OwnedNode),
     Enter(Option<(Creating, Ticket)>),
     Requeue(OwnedNode),
@@ -183,7 +187,8 @@ enum Action {
     },
     AskWhetherSole {
         znode: Arc<Znode>,
-        path_nodes: Arc<PathNodes>,
+        /// The path of the contenders.
+        path: LockPath,
     },
     Retain {
         znode: Arc<Znode>,
@@ -215,7 +220,7 @@ impl Inner {
     }
 
     /// Takes one event: gathers the conditions, decides, and sends the requests.
-    fn step(&mut self, driver: &QueueDriver, event: Event) -> VecDeque<Action> {
+    fn step(&mut self, driver: &Arc<QueueDriver>, event: Event) -> VecDeque<Action> {
         let mut actions = VecDeque::new();
         let mut found = Vec::new();
         let first = &mut self.first;
@@ -234,7 +239,10 @@ impl Inner {
     }
 
     /// Takes out the node, which is first or drains.
-    fn take(&mut self, node: NodeId) -> Option<First> {
+    fn take(&mut self, driver: &QueueDriver, node: NodeId) -> Option<First> {
+        if let Some(permit) = &driver.permit {
+            permit.mutex.passed.forget(driver);
+        }
         let first = self.first.take_if(|first| first.id() == node);
         first.or_else(|| self.draining.remove(&node))
     }
@@ -248,18 +256,18 @@ impl Inner {
     /// Sends the request of a command, and collects the values that its action needs.
     fn prepare(
         &mut self,
-        driver: &QueueDriver,
+        driver: &Arc<QueueDriver>,
         command: Command,
         terms: &[Arc<LeaseTerm>],
     ) -> Option<Action> {
         let Self { callers, first, .. } = self;
         Some(match command {
-            Command::Delete(node) => Action::ConfirmDelete(self.take(node)?.delete()?),
-            Command::PassPermit(node) => {
-                let node = self.take(node)?.node;
-                match driver.pass_permit(node) {
-                    Ok(()) => Action::Passed,
-                    Err(node) => Action::ConfirmDelete(node.delete()?),
+            Command::Delete(node) => Action::ConfirmDelete(self.take(driver, node)?.delete()?),
+            Command::OfferPermit { node, wanted } => {
+                let permit = driver.permit.as_ref()?;
+                match permit.mutex.passed.offer(driver, wanted) {
+                    true => return None,
+                    false => Action::GiveUp(node),
                 }
             }
             Command::Drain => {
@@ -275,7 +283,7 @@ impl Inner {
                 });
                 Action::Enter(sent.map(|creating| (creating, ticket_limit)))
             }
-            Command::Forget(node) => Action::Forget(self.take(node)?.node),
+            Command::Forget(node) => Action::Forget(self.take(driver, node)?.node),
             Command::Requeue => Action::Requeue(first.take()?.node),
             Command::Prove => Action::Prove(first.take()?),
             Command::Abandon => Action::Abandon(first.take()?),
@@ -307,10 +315,11 @@ impl Inner {
             }
             Command::AskWhetherSole => {
                 let node = &first.as_ref()?.node;
-                Action::AskWhetherSole {
-                    znode: node.znode.clone(),
-                    path_nodes: node.path_nodes.clone(),
-                }
+                let path = match &driver.permit {
+                    Some(permit) => &permit.locks,
+                    None => &node.path_nodes.path,
+                };
+                Action::AskWhetherSole { znode: node.znode.clone(), path: path.clone() }
             }
             Command::Retain { retention, term } => {
                 let first = first.as_mut()?;
@@ -351,6 +360,7 @@ fn look(
         unfired,
         spare: session.has_spare_watches()
             && session.has_spare_nodes(connection.settings.ephemeral_limit),
+        wanted: driver.permit.as_ref().is_some_and(|permit| permit.mutex.passed.are_wanted()),
     };
     (conditions, terms)
 }
@@ -364,30 +374,22 @@ impl QueueDriver {
         Self::with(current_nodes, family, shared, LocalQueue::new(), None, None)
     }
 
-    /// Returns a hold by a permit of the semaphore of which this is the mutex's queue. `count` is the number of children when the
-    /// permit was admitted.
+    /// Returns a hold by a permit that was admitted.
     pub(super) fn hold_permit(
-        self: &Arc<Self>,
+        permit: PermitOf,
         node: OwnedNode,
-        count: usize,
         request: &Request,
         requester: Requester,
         term: Arc<LeaseTerm>,
     ) -> OwnedHold {
-        let spec = request.waiter.node.clone();
-        let permit = PermitOf { mutex: self.clone(), spec, count };
-        let queue = LocalQueue::held(node.znode.czxid, request.waiter.clone());
         let znode = node.znode.clone();
         let path_nodes = node.path_nodes.clone();
-        let first = First::new(node, None);
-        let driver = Self::with(
-            &self.current_nodes,
-            Family::Leases,
-            false,
-            queue,
-            Some(first),
-            Some(permit),
-        );
+        let retainable = is_retainable(znode.name());
+        let queue = LocalQueue::held(znode.czxid, request.waiter.clone(), retainable);
+        let current_nodes = permit.mutex.current_nodes.clone();
+        let first = Some(First::new(node, None));
+        let family = Family::Leases;
+        let driver = Self::with(&current_nodes, family, false, queue, first, Some(permit));
         driver.start_hold(0, znode, &path_nodes, request, requester, term)
     }
 
@@ -460,10 +462,10 @@ impl QueueDriver {
                 Action::AwaitNews { watch, end } => {
                     self.connection().spawn(await_news(self.clone(), watch, end));
                 }
-                Action::AskWhetherSole { znode, path_nodes } => {
-                    match znode.session.try_reserve_watch(path_nodes.path.as_str()) {
+                Action::AskWhetherSole { znode, path } => {
+                    match znode.session.try_reserve_watch(path.as_str()) {
                         Some(room) => {
-                            let ask = ask_whether_sole(self.clone(), znode, path_nodes, room);
+                            let ask = ask_whether_sole(self.clone(), znode, path, room);
                             self.connection().spawn(ask);
                         }
                         None => actions.extend(self.take_listing(znode.czxid, None)),
@@ -482,7 +484,9 @@ impl QueueDriver {
                         actions.extend(self.inner.lock().step(self, released));
                     }
                 }
-                Action::Passed => {}
+                Action::GiveUp(node) => {
+                    actions.extend(self.inner.lock().step(self, Event::RetentionOver { node }));
+                }
                 // `admit` takes these out. Dropping the node deletes it.
                 Action::Prove(_) | Action::Abandon(_) => {}
             }
@@ -520,11 +524,17 @@ impl QueueDriver {
         OwnedHold::new(state, number, self)
     }
 
-    /// Gives a permit to a caller that waits for one. Returns the node if none does.
-    fn pass_permit(&self, node: OwnedNode) -> Result<(), OwnedNode> {
-        let Some(PermitOf { mutex, spec, count }) = &self.permit else { return Err(node) };
-        let permit = Permit { node, spec: spec.clone(), count: *count };
-        mutex.passed.offer(permit).map_err(|permit| permit.node)
+    /// Returns true if the limit still allows for the permit.
+    pub(super) fn is_within(&self, limit: usize) -> bool {
+        self.permit.as_ref().is_some_and(|permit| permit.count <= limit)
+    }
+
+    /// Resolves when the limit falls, or no longer allows for the permit. Pending if the node is not a permit.
+    pub(super) async fn limit_fell(&self) {
+        match &self.permit {
+            Some(permit) => permit.limit.clone().falls(permit.count).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Hands a create to the client. The entry finds out why a create was not sent.
@@ -547,11 +557,11 @@ impl QueueDriver {
     pub(super) fn join(
         self: &Arc<Self>,
         request: Arc<Request>,
+        requester: Requester,
         queued: &QueuedFlag,
         joined: BootInstant,
     ) -> Waiting {
         let (reply, answer) = oneshot::channel();
-        let requester = Requester::current();
         let waiter = request.waiter.clone();
         let caller = Caller { request, requester, queued: queued.clone(), joined, reply };
         let mut inner = self.inner.lock();
@@ -624,12 +634,11 @@ impl QueueDriver {
             return (end, ReleaseStep::Gone);
         }
         let actions = inner.step(self, Event::Released { hold, lost: end != End::Released });
-        let passed =
-            inner.has(node) || actions.iter().any(|action| matches!(action, Action::Passed));
+        let is_kept = inner.has(node);
         drop(inner);
         let step = match self.carry_out(actions) {
-            _ if passed => ReleaseStep::Passed,
             Some(outcome) => ReleaseStep::Deleting(outcome),
+            None if is_kept => ReleaseStep::Passed,
             None => ReleaseStep::Gone,
         };
         (end, step)
@@ -735,7 +744,7 @@ impl QueueDriver {
 
     /// Fails every waiter, because the runtime shuts down and the entry with it. In one step: a caller that joins meanwhile must not
     /// wait for this entry.
-    pub(super) fn entry_dropped(&self) {
+    pub(super) fn entry_dropped(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         let all = inner.remove(|_, _| true);
         let _none = inner.step(self, Event::AttemptEnded);
@@ -771,7 +780,7 @@ impl QueueDriver {
     }
 
     /// Ends an attempt that left no node. Returns true if the entry ends, because no caller waits.
-    pub(super) fn attempt_ended(&self) -> bool {
+    pub(super) fn attempt_ended(self: &Arc<Self>) -> bool {
         let mut inner = self.inner.lock();
         let _none = inner.step(self, Event::AttemptEnded);
         !inner.queue.has_waiters()
@@ -819,7 +828,7 @@ impl QueueDriver {
     }
 
     fn take_listing(
-        &self,
+        self: &Arc<Self>,
         node: NodeId,
         answer: Option<(Listing, ChildrenWatch)>,
     ) -> VecDeque<Action> {
@@ -828,7 +837,10 @@ impl QueueDriver {
             return VecDeque::new();
         };
         let owned = &first.node;
-        let is_sole = |listing: &Listing| owned.path_nodes.is_sole(&owned.znode, listing);
+        let is_sole = |listing: &Listing| match self.permit {
+            Some(_) => listing.children.is_empty(),
+            None => owned.path_nodes.is_sole(&owned.znode, listing),
+        };
         let sole = answer.as_ref().is_some_and(|(listing, _)| is_sole(listing));
         // The watch is kept even if the node is not the sole one, because to drop it before the delete sends a request.
         first.children = answer.map(|(_, watch)| Arc::new(Mutex::new(watch)));

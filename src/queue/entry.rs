@@ -39,7 +39,7 @@ use crate::sync::Mutex;
 
 /// The longest time that a try waits for another process to give up a node that it only keeps. A process that takes longer is as
 /// good as a holder.
-const LONGEST_REACTION: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_REACTION: Duration = Duration::from_secs(1);
 
 /// The node with which an entry begins.
 pub(super) enum Source {

@@ -112,6 +112,8 @@ pub(super) struct Conditions {
     pub(super) unfired: bool,
     /// More than half of the session's room for nodes and for watches is free.
     pub(super) spare: bool,
+    /// The node is a permit, and a caller of this process waits for one.
+    pub(super) wanted: bool,
 }
 
 /// The conditions that an event depends on. Some checks are costly, and some change what they check.
@@ -161,8 +163,8 @@ pub(super) enum Command {
     Delete(NodeId),
     /// Forget the node, which is deleted already.
     Forget(NodeId),
-    /// Give the permit to a caller that waits for one, or send the delete.
-    PassPermit(NodeId),
+    /// Let another caller of this process join for the permit, which is kept. `wanted`: one waits for it.
+    OfferPermit { node: NodeId, wanted: bool },
     /// Keep the node for its holds, beside the node of those that wait.
     Drain,
     /// Send a create for this caller, and start an entry for it. Only callers with a ticket below `ticket_limit` may hold by the
@@ -275,8 +277,8 @@ impl LocalQueue {
     }
 
     /// A queue that begins with a hold by `node`, a semaphore's permit, which was admitted by count. The hold has number 0.
-    pub(super) fn held(node: NodeId, holder: Arc<Waiter>) -> Self {
-        let mut node = Node::new(node, holder, Sole::No, false, 0);
+    pub(super) fn held(node: NodeId, holder: Arc<Waiter>, retainable: bool) -> Self {
+        let mut node = Node::new(node, holder, Sole::NotAsked, retainable, 0);
         node.holds.insert(0);
         Self { node: NodeState::Held(node), is_permit: true, ..Self::new() }
     }
@@ -621,15 +623,24 @@ impl LocalQueue {
             self.node = NodeState::Held(node);
             return;
         }
-        if self.is_permit && self.keeps(conditions) {
-            return out.push(Command::PassPermit(node.id));
+        let keeps = self.keeps(conditions);
+        let wanted = keeps && conditions.wanted;
+        if wanted {
+            // The caller that waits joins next. It was first before the permit was released.
+            node.ticket_limit = self.next_ticket + 1;
+            node.sole = Sole::NotAsked;
+            out.push(Command::OfferPermit { node: node.id, wanted });
+            self.node = NodeState::Retained(node);
+            return;
         }
         let retention = node.holder.retention;
         let term = node.holder.term;
-        let may_retain = node.retainable && !retention.is_zero();
-        let keeps = may_retain && self.keeps(conditions) && conditions.spare;
-        if !keeps || node.sole == Sole::No {
+        let may_retain = node.retainable && !retention.is_zero() && conditions.spare;
+        if !(keeps && may_retain) || node.sole == Sole::No {
             return self.retire(node, conditions.closing, out);
+        }
+        if self.is_permit {
+            out.push(Command::OfferPermit { node: node.id, wanted });
         }
         if node.sole == Sole::Yes {
             out.push(Command::AwaitNews);
@@ -680,6 +691,10 @@ impl LocalQueue {
     fn open(&mut self, watch_children: bool, closing: bool, out: &mut Vec<Command>) {
         if closing {
             return refuse(self.remove(|_, _| true), Refusal::Closed, out);
+        }
+        if self.is_permit {
+            // A caller enters by the mutex of the semaphore.
+            return refuse(self.remove(|_, _| true), Refusal::Busy, out);
         }
         let Some((&ticket, first)) = self.waiters.first_key_value() else { return };
         out.push(Command::Create {

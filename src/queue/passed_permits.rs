@@ -1,13 +1,15 @@
-//! The permits that tasks of this process give to each other.
+//! The permits of a semaphore that are kept for callers of this process: released ones for the *head*, and retained ones.
 //!
-//! The caller at the *head* has the semaphore's mutex. It waits by a node of its own under `leases`, its *seat*, until the count
-//! fits. A permit that a task of this process releases meanwhile is given to the head in place of being deleted, and the next head
+//! The head is the caller that has the semaphore's mutex. It waits by a node of its own under `leases`, its *seat*, until the count
+//! fits. A permit that a task of this process releases meanwhile is offered to the head in place of being deleted, and the next head
 //! waits by the same seat. That is safe because no node is added, and each permit was counted when it was admitted. It is in order
 //! because the head is first in the queue of the mutex, which passes from task to task by the rules of
 //! [`local_queue`](super::local_queue): a task that asked after another process was seen does not get the mutex before it.
 //!
 //! Permits that are released while the mutex passes from one head to the next are kept for that moment. When the mutex leaves the
 //! tasks of this process, all that is kept is deleted.
+//!
+//! A retained permit is taken without the mutex, as long as nobody has come to the mutex since it was released.
 
 use std::sync::Arc;
 
@@ -15,12 +17,11 @@ use tokio::sync::Notify;
 
 use super::driver::QueueDriver;
 use super::local_queue::NodeSpec;
-use super::node::OwnedNode;
 use super::permits::Seat;
 use crate::session::Session;
 use crate::sync::Mutex;
 
-/// The permits that are released while a caller waits for one. Belongs to the queue of the mutex.
+/// The permits that are kept. Belongs to the queue of the mutex.
 #[derive(Debug, Default)]
 pub(super) struct PassedPermits {
     state: Mutex<State>,
@@ -34,42 +35,56 @@ struct State {
     is_open: bool,
     /// The number of heads: two for the moment in which one follows the other.
     heads: usize,
-    permits: Vec<Permit>,
+    /// The queue of each permit that is kept. Some may be deleted by now.
+    permits: Vec<Arc<QueueDriver>>,
     seat: Option<Seat>,
 }
 
-/// A permit without a hold.
-#[derive(Debug)]
-pub(super) struct Permit {
-    pub(super) node: OwnedNode,
-    pub(super) spec: NodeSpec,
-    /// The number of children when the permit was admitted.
-    pub(super) count: usize,
-}
-
 impl PassedPermits {
-    /// Takes a released permit for the head. Returns it if no head wants it.
-    pub(super) fn offer(&self, permit: Permit) -> Result<(), Permit> {
-        let mut state = self.state.lock();
-        if !state.is_open {
-            return Err(permit);
-        }
-        state.permits.push(permit);
-        drop(state);
-        self.offered.notify_one();
-        Ok(())
+    /// Returns true if a head wants a permit.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.state.lock().is_open
     }
 
-    /// Returns a permit by which a caller may hold. Others are deleted.
-    pub(super) fn take(&self, session: &Session, spec: &NodeSpec, limit: usize) -> Option<Permit> {
-        let permits = std::mem::take(&mut self.state.lock().permits);
-        let fits = |permit: &Permit| {
-            permit.node.fits(session) && permit.spec == *spec && permit.count <= limit
-        };
-        let mut fitting: Vec<_> = permits.into_iter().filter(fits).collect();
-        let taken = fitting.pop();
-        self.state.lock().permits.extend(fitting);
-        taken
+    /// Takes a permit that is kept. `wanted`: it is kept for the head alone. Returns false if there is no head any more.
+    pub(super) fn offer(&self, permit: &Arc<QueueDriver>, wanted: bool) -> bool {
+        let mut state = self.state.lock();
+        if wanted && !state.is_open {
+            return false;
+        }
+        state.permits.push(permit.clone());
+        drop(state);
+        self.offered.notify_one();
+        true
+    }
+
+    /// Forgets a permit that is deleted.
+    pub(super) fn forget(&self, permit: &QueueDriver) {
+        self.state.lock().permits.retain(|kept| !std::ptr::eq(&**kept, permit));
+    }
+
+    /// Returns the queue of a permit that is kept. While there is a head, the permits are for it alone. Those beyond the limit are
+    /// deleted.
+    pub(super) fn take(&self, limit: usize, is_head: bool) -> Option<Arc<QueueDriver>> {
+        loop {
+            let permit = {
+                let mut state = self.state.lock();
+                if state.is_open && !is_head {
+                    return None;
+                }
+                state.permits.pop()?
+            };
+            if permit.is_within(limit) {
+                return Some(permit);
+            }
+            permit.end_retention();
+        }
+    }
+
+    /// Deletes all that is kept, for a caller that wants several permits.
+    pub(super) fn give_up(&self) {
+        let kept = self.state.lock().take_all();
+        kept.give_up();
     }
 
     /// Resolves when a permit may have been offered since the last call.
@@ -108,9 +123,10 @@ impl InLine {
         let mut state = self.mutex.passed.state.lock();
         state.heads += 1;
         state.is_open = wants_one;
-        let unwanted = if wants_one { None } else { Some(state.take_all()) };
         drop(state);
-        drop(unwanted);
+        if !wants_one {
+            self.mutex.passed.give_up();
+        }
     }
 }
 
@@ -123,14 +139,28 @@ impl Drop for InLine {
             return;
         }
         state.is_open = false;
-        let unwanted = state.take_all();
+        let kept = state.take_all();
         drop(state);
-        drop(unwanted);
+        kept.give_up();
     }
 }
 
+/// What was kept. The seat is deleted when this is dropped.
+struct Kept {
+    permits: Vec<Arc<QueueDriver>>,
+    _seat: Option<Seat>,
+}
+
 impl State {
-    fn take_all(&mut self) -> (Vec<Permit>, Option<Seat>) {
-        (std::mem::take(&mut self.permits), self.seat.take())
+    fn take_all(&mut self) -> Kept {
+        Kept { permits: std::mem::take(&mut self.permits), _seat: self.seat.take() }
+    }
+}
+
+impl Kept {
+    fn give_up(self) {
+        for permit in self.permits {
+            permit.end_retention();
+        }
     }
 }

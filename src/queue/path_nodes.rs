@@ -229,6 +229,14 @@ impl PathNodes {
         contenders.all(|name| is_retainable_read(name))
     }
 
+    /// The number of other sessions' nodes that a listing shows and that may be kept without a hold.
+    pub(super) fn may_be_kept_by_others(&self, listing: &Listing) -> usize {
+        let state = self.state.lock();
+        let own: HashSet<&str> = state.own.values().map(|own| own.znode.name()).collect();
+        let kept = |name: &&String| is_retainable(name) && !own.contains(name.as_str());
+        listing.children.iter().filter(kept).count()
+    }
+
     /// Returns the contender of this recipe that a listing shows, if it shows exactly one.
     fn only_contender<'a>(&self, listing: &'a Listing) -> Option<&'a String> {
         let mut contenders = listing.children.iter().filter(|name| self.family.counts(name));
@@ -262,8 +270,6 @@ impl PathNodes {
             since: BootInstant::now(),
             monitored: false,
         });
-        // A permit has another driver for each hold.
-        admitted.driver = Arc::downgrade(driver);
         if admitted.holds.len() >= admitted.sweep_at {
             admitted.holds.retain(|hold| !hold.ended().is_cancelled());
             admitted.sweep_at = 2 * (admitted.holds.len() + 1);

@@ -11,6 +11,8 @@
 //!
 //! One session task does all of it: a caller that does not poll its future must not keep the mutex.
 //!
+//! Permits that other processes only keep are not counted at first: they are deleted when a caller comes to the mutex.
+//!
 //! A contender that counts too many children waits for a change of the children or of the limit. If the
 //! [gap rule](super::rules::gap) says that no other client created anything since a listing, no listing is needed: others can
 //! only have left since then, so the contenders of that listing and ours are an upper bound.
@@ -25,8 +27,8 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::create::{Placement, create_node};
-use super::driver::QueueDriver;
-use super::entry::{list, prove_session};
+use super::driver::{PermitOf, QueueDriver};
+use super::entry::{LONGEST_REACTION, list, prove_session};
 use super::hold::OwnedHold;
 use super::leaving::list_for_try;
 use super::local_queue::NodeSpec;
@@ -45,6 +47,10 @@ use crate::lock_path::LockPath;
 use crate::metrics::Operation;
 use crate::session::lease::LeaseTerm;
 use crate::session::retry::RetryLoop;
+
+/// The number of trips in which other processes give up the permits that they only keep. It is their answer to the node of a try,
+/// or of a caller before it, under the mutex.
+const REACTION: u32 = 8;
 
 /// The pauses of a try between two counts, while other callers enter.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
@@ -91,6 +97,14 @@ impl Limit {
         let value = format!("{asked} for {path}");
         let reason = format!("there are {limit} leases, and at least one must be asked for");
         Err(Error::invalid("count", value, &reason).at(path))
+    }
+
+    /// Resolves when the limit falls, or does not allow for `count`.
+    pub(super) async fn falls(mut self, count: usize) {
+        let least = self.now().max(count);
+        while self.now() >= least {
+            self.changed().await;
+        }
     }
 
     async fn changed(&mut self) {
@@ -215,20 +229,28 @@ impl PermitTask {
 
     /// Makes one attempt in one session, under the mutex. Leaves nothing behind unless it succeeds.
     async fn attempt(&self, limit: &mut Limit) -> Result<Vec<OwnedHold>, EntryAborted> {
-        let no_wait = self.request.waiter.no_wait;
-        let began = BootInstant::now();
-        if no_wait {
-            self.check(limit).await?;
+        if self.count > 1 {
+            // The permits that are kept for one caller are given up ahead of the creates.
+            self.mutex.passed.give_up();
+        } else if let Some(hold) = self.take_permit(limit, false).await {
+            return Ok(vec![hold]);
         }
-        let trip = began.elapsed();
+        let no_wait = self.request.waiter.no_wait;
+        let mut reaction = Reaction { began: BootInstant::now(), limit: LONGEST_REACTION };
+        if no_wait {
+            self.check(limit, reaction).await?;
+        }
+        let trip = reaction.began.elapsed();
+        reaction.limit = reaction.limit.min(REACTION * trip);
         // Dropped after the hold of the mutex.
         let mut in_line = InLine::new(&self.mutex);
-        let mut waiting =
-            self.mutex.join(self.mutex_request.clone(), &self.queued, BootInstant::now());
+        let request = self.mutex_request.clone();
+        let requester = Requester::current();
+        let mut waiting = self.mutex.join(request, requester, &self.queued, BootInstant::now());
         let mutex = tokio::select! {
             biased;
             answer = waiting.answer() => answer,
-            aborted = self.until_full(limit, trip), if no_wait => return Err(aborted),
+            aborted = self.until_full(limit, trip, reaction), if no_wait => return Err(aborted),
         };
         let mutex = match mutex {
             Some(answer) => answer.map_err(EntryAborted::Failed)?,
@@ -238,33 +260,41 @@ impl PermitTask {
         let nodes = self.current_nodes.wait().await;
         let nodes = nodes.map_err(|none| self.request.no_session(none))?;
         let session = nodes.session.clone();
-        let mut entering = Entering::new(self, nodes);
-        let (term, count) = tokio::select! {
+        let mut entering = Entering::new(self, nodes, reaction);
+        let holds = tokio::select! {
             biased;
             () = session.ended().cancelled() => Err(EntryAborted::Retry(None)),
             // Another contender may have the mutex now, and must not find nodes that are not admitted.
             () = mutex.state().ended().cancelled() => Err(EntryAborted::Retry(None)),
             admitted = entering.until_admitted(limit) => admitted,
         }?;
-        let mut holds = Vec::new();
-        for node in std::mem::take(&mut entering.created) {
-            let request = &self.request;
-            let term = term.clone();
-            holds.push(self.mutex.hold_permit(node, count, request, self.requester, term));
-        }
         // If one of the holds has ended, all are dropped; so they are if the connection is about to be closed.
         let all_last = holds.iter().all(|hold| hold.state().end().is_none());
         let closing = self.current_nodes.connection.closing().is_cancelled();
         if all_last && !closing { Ok(holds) } else { Err(EntryAborted::Retry(None)) }
     }
 
+    /// Takes a permit that is kept for callers of this process, if one is.
+    async fn take_permit(&self, limit: &Limit, is_head: bool) -> Option<OwnedHold> {
+        while let Some(permit) = self.mutex.passed.take(limit.now(), is_head) {
+            let request = self.request.clone();
+            let joined = BootInstant::now();
+            // It is answered at once, or after a listing of the contenders for the mutex.
+            let mut waiting = permit.join(request, self.requester, &QueuedFlag::UNREAD, joined);
+            if let Some(Ok(hold)) = waiting.answer().await {
+                return Some(hold);
+            }
+        }
+        None
+    }
+
     /// Counts the permits while the mutex is waited for, with pauses that grow from two trips. Returns why the try ends.
-    async fn until_full(&self, limit: &Limit, trip: Duration) -> EntryAborted {
+    async fn until_full(&self, limit: &Limit, trip: Duration, reaction: Reaction) -> EntryAborted {
         let mut pause = 2 * trip;
         loop {
             pause = pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
             sleep(pause).await;
-            if let Err(aborted) = self.check(limit).await {
+            if let Err(aborted) = self.check(limit, reaction).await {
                 return aborted;
             }
             pause *= 2;
@@ -272,11 +302,12 @@ impl PermitTask {
     }
 
     /// Fails if fewer permits are free than the caller wants, so that a failing try creates no node.
-    async fn check(&self, limit: &Limit) -> Result<(), EntryAborted> {
+    async fn check(&self, limit: &Limit, reaction: Reaction) -> Result<(), EntryAborted> {
         let nodes = self.current_nodes.wait().await;
         let nodes = nodes.map_err(|none| self.request.no_session(none))?;
-        let is_full = |_: &PathNodes, listing: &Listing| {
-            Ok(listing.children.len() + self.count > limit.now())
+        let is_full = |path_nodes: &PathNodes, listing: &Listing| {
+            let counted = listing.children.len() - reaction.kept(path_nodes, listing);
+            Ok(counted + self.count > limit.now())
         };
         list_for_try(&nodes, &self.request, is_full).await?;
         Ok(())
@@ -315,6 +346,24 @@ struct Entering<'a> {
     created: Vec<OwnedNode>,
     children: Count,
     watch: CountWatch,
+    reaction: Reaction,
+}
+
+/// The time in which other processes give up the permits that they only keep.
+#[derive(Clone, Copy, Debug)]
+struct Reaction {
+    began: BootInstant,
+    limit: Duration,
+}
+
+impl Reaction {
+    /// The number of permits in the listing that others may give up yet.
+    fn kept(self, path_nodes: &PathNodes, listing: &Listing) -> usize {
+        match self.began.elapsed() > self.limit {
+            true => 0,
+            false => path_nodes.may_be_kept_by_others(listing),
+        }
+    }
 }
 
 /// The number of children, ours included.
@@ -346,13 +395,11 @@ pub(super) struct Seat {
     watch: CountWatch,
 }
 
-/// A term of a lease that lasts at the instant of the admission, and the number of children that was counted.
-type Admitted = (Arc<LeaseTerm>, usize);
-
 impl<'a> Entering<'a> {
-    fn new(task: &'a PermitTask, nodes: Arc<SessionNodes>) -> Self {
+    fn new(task: &'a PermitTask, nodes: Arc<SessionNodes>, reaction: Reaction) -> Self {
         let created = Vec::new();
-        Self { task, nodes, created, children: Count::Unknown, watch: CountWatch::None }
+        let children = Count::Unknown;
+        Self { task, nodes, created, children, watch: CountWatch::None, reaction }
     }
 
     fn callers(&self) -> Callers<'_> {
@@ -360,9 +407,9 @@ impl<'a> Entering<'a> {
     }
 
     /// Creates the nodes, and waits until they are admitted, or until another task gives up a permit.
-    async fn until_admitted(&mut self, limit: &mut Limit) -> Result<Admitted, EntryAborted> {
-        if let Some(admitted) = self.take_permit(limit) {
-            return Ok(admitted);
+    async fn until_admitted(&mut self, limit: &mut Limit) -> Result<Vec<OwnedHold>, EntryAborted> {
+        if let Some(hold) = self.take_permit(limit).await {
+            return Ok(vec![hold]);
         }
         self.take_seat();
         let request = &self.task.request;
@@ -389,20 +436,16 @@ impl<'a> Entering<'a> {
     }
 
     /// Takes a permit that another task of this process has released, and leaves the own seat to the next head.
-    fn take_permit(&mut self, limit: &Limit) -> Option<Admitted> {
+    async fn take_permit(&mut self, limit: &Limit) -> Option<OwnedHold> {
         let PermitTask { request, mutex, count: 1, .. } = self.task else { return None };
-        let session = &self.nodes.session;
-        let spec = &request.waiter.node;
-        let permit = mutex.passed.take(session, spec, limit.now())?;
-        // I4 of the local queue: the lease is compared in the step in which the hold begins.
-        let term = session.lease.term(request.waiter.term, BootInstant::now())?;
+        let hold = self.task.take_permit(limit, true).await?;
         if let Some(node) = self.created.pop() {
+            let spec = request.waiter.node.clone();
             let children = std::mem::replace(&mut self.children, Count::Unknown);
             let watch = std::mem::replace(&mut self.watch, CountWatch::None);
-            mutex.passed.leave(Seat { node, spec: spec.clone(), children, watch });
+            mutex.passed.leave(Seat { node, spec, children, watch });
         }
-        self.created.push(permit.node);
-        Some((term, permit.count))
+        Some(hold)
     }
 
     /// Takes over the node by which the head before waited.
@@ -416,12 +459,12 @@ impl<'a> Entering<'a> {
         }
     }
 
-    async fn wait(&mut self, limit: &mut Limit) -> Result<Admitted, EntryAborted> {
+    async fn wait(&mut self, limit: &mut Limit) -> Result<Vec<OwnedHold>, EntryAborted> {
         let PermitTask { request, mutex, queued, .. } = self.task;
         let mut entering = matches!(self.children, Count::Unknown);
         loop {
-            if let Some(admitted) = self.take_permit(limit) {
-                return Ok(admitted);
+            if let Some(hold) = self.take_permit(limit).await {
+                return Ok(vec![hold]);
             }
             if let Count::Of(count) | Count::AtMost(count) = self.children
                 && count <= limit.now()
@@ -429,13 +472,16 @@ impl<'a> Entering<'a> {
                 // Invariant 2: our nodes were seen in this session, and the lease lasts now.
                 let lease = &self.nodes.session.lease;
                 match lease.term(request.waiter.term, BootInstant::now()) {
-                    Some(term) => return Ok((term, count)),
+                    Some(term) => return Ok(self.hold(&term, limit, count)),
                     None => prove_session(&self.nodes.session, request, self.callers()).await?,
                 }
             } else if let Count::Of(count) = self.children {
                 queued.set(true);
                 limit.check(&request.path, self.created.len()).map_err(EntryAborted::Failed)?;
-                if !request.waiter.no_wait && !matches!(self.watch, CountWatch::None) {
+                if request.waiter.no_wait {
+                    // It is full of permits that others may only keep.
+                    sleep(SHORTEST_PAUSE.max(self.reaction.limit / REACTION)).await;
+                } else if !matches!(self.watch, CountWatch::None) {
                     tracing::debug!(count, limit = limit.now(), "waits");
                     tokio::select! {
                         biased;
@@ -452,18 +498,34 @@ impl<'a> Entering<'a> {
         }
     }
 
+    /// Begins a hold by each node.
+    fn hold(&mut self, term: &Arc<LeaseTerm>, limit: &Limit, count: usize) -> Vec<OwnedHold> {
+        let PermitTask { request, mutex, mutex_request, requester, .. } = self.task;
+        let hold = |node| {
+            let permit = PermitOf {
+                mutex: mutex.clone(),
+                locks: mutex_request.path.clone(),
+                limit: limit.clone(),
+                count,
+            };
+            QueueDriver::hold_permit(permit, node, request, *requester, term.clone())
+        };
+        std::mem::take(&mut self.created).into_iter().map(hold).collect()
+    }
+
     /// Lists the children, with a watch if there is room for it. A try fails if there are too many, and needs no watch.
     async fn list_and_watch(
         &mut self,
         limit: &Limit,
         entering: bool,
     ) -> Result<Listing, EntryAborted> {
-        let Self { task, nodes, created, .. } = &*self;
+        let Self { task, nodes, created, reaction, .. } = &*self;
         let request = &task.request;
         let path = request.path.as_str();
         if request.waiter.no_wait {
-            let is_full = |_: &PathNodes, listing: &Listing| {
-                Ok(task.count(created, listing, entering)? > limit.now())
+            let is_full = |path_nodes: &PathNodes, listing: &Listing| {
+                let count = task.count(created, listing, entering)?;
+                Ok(count - reaction.kept(path_nodes, listing) > limit.now())
             };
             let listing = list_for_try(nodes, request, is_full).await?;
             return listing.ok_or(EntryAborted::Retry(None));

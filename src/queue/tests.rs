@@ -22,14 +22,15 @@ use tokio::sync::watch;
 
 use super::contending::Waiting;
 use super::create::reserve;
-use super::driver::{First, NotAdmitted, QueueDriver};
+use super::driver::{First, NotAdmitted, PermitOf, QueueDriver};
 use super::hold::{End, HoldState, OwnedHold};
 use super::local_queue::{NodeSpec, Sole, Ticket, Waiter};
 use super::node::{OwnedNode, Znode};
 use super::node_monitor::give_up;
-use super::passed_permits::{InLine, Permit};
+use super::passed_permits::InLine;
+use super::permits::Limit;
 use super::queued_flag::QueuedFlag;
-use super::request::Request;
+use super::request::{Request, Requester};
 use super::rules::admission::Family;
 use super::rules::node_name::Kind;
 use super::session_nodes::{CurrentNodes, SessionNodes};
@@ -218,7 +219,9 @@ impl Queue {
     }
 
     fn join(&self) -> Waiting {
-        self.driver.join(self.request.clone(), &QueuedFlag::UNREAD, BootInstant::now())
+        let requester = Requester::current();
+        let joined = BootInstant::now();
+        self.driver.join(self.request.clone(), requester, &QueuedFlag::UNREAD, joined)
     }
 
     /// Joins and runs the entry, as the only caller.
@@ -373,12 +376,19 @@ fn a_permit_that_is_offered_while_the_last_head_leaves_is_deleted() {
         in_line.becomes_head(true);
         let create = Create { request: queue.request.clone(), ticket_limit: 0 };
         let node = queue.created(&create).node;
-        let spec = queue.request.waiter.node.clone();
+        let permit = PermitOf {
+            mutex: queue.driver.clone(),
+            locks: queue.request.path.clone(),
+            limit: Limit::fixed(1),
+            count: 1,
+        };
+        let request = &queue.request;
+        let term = queue.nodes.session.lease.term(request.waiter.term, BootInstant::now());
+        let requester = Requester::current();
+        let hold =
+            QueueDriver::hold_permit(permit, node, request, requester, term.expect("a term"));
         let left = spawn(move || drop(in_line));
-        let offering = queue.clone();
-        let offered = spawn(move || {
-            drop(offering.driver.passed.offer(Permit { node, spec, count: 1 }));
-        });
+        let offered = spawn(move || drop(hold));
         join(left);
         join(offered);
         assert_eq!(SENT.with_borrow(Vec::clone), [Sent::Delete]);

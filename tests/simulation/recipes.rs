@@ -30,11 +30,11 @@ impl SimulatedTask {
             Recipe::Kazoo => self.mutex(ContenderFilter::Kazoo).await,
             Recipe::ReadWrite => self.read_write().await,
             Recipe::Semaphore(1) => {
-                let lock = self.curator.semaphore(&self.path, 1).expect("a path");
+                let lock = self.leases(1);
                 self.rounds(&lock, Access::Alone).await;
             }
             Recipe::Semaphore(limit) => {
-                let lock = self.curator.semaphore(&self.path, limit).expect("a path");
+                let lock = self.leases(limit);
                 self.semaphore(&lock, limit).await;
             }
             Recipe::Multi => {
@@ -249,6 +249,14 @@ impl SimulatedTask {
         }
         let Some(read) = self.ends(write.downgrade()).await else { return };
         self.held(read, Access::Shared).await;
+    }
+
+    fn leases(&mut self, limit: usize) -> InterProcessSemaphoreV2 {
+        let lock = self.curator.semaphore(&self.path, limit).expect("a path");
+        match self.run.plan.retains {
+            true => lock.with_retention(self.below(3_000)),
+            false => lock,
+        }
     }
 
     async fn semaphore(&mut self, lock: &InterProcessSemaphoreV2, limit: usize) {

@@ -387,8 +387,9 @@ impl SimulatedTask {
         nodes: Vec<String>,
         future: impl Future<Output = Result<Released, Error>>,
     ) {
-        // A mutex may retain its node.
-        let is_kept = self.identity.is_some() && self.run.plan.retains;
+        // Only these retain their nodes.
+        let retains = self.identity.is_some() || matches!(self.recipe, Recipe::Semaphore(_));
+        let is_kept = retains && self.run.plan.retains;
         let had_company = self.run.judge.has_company(&self.name);
         let Some(released) = self.ends(future).await else { return };
         let is_kept = is_kept

@@ -20,6 +20,7 @@ const FINE: Conditions = Conditions {
     given_up: false,
     unfired: true,
     spare: true,
+    wanted: false,
 };
 
 fn waiter() -> Waiter {
@@ -59,6 +60,10 @@ fn create(ticket: Ticket, ticket_limit: Ticket, watch_children: bool) -> Command
 
 fn joined(waiter: Waiter) -> Event {
     Event::Joined(Arc::new(waiter))
+}
+
+fn permit(holder: Waiter) -> LocalQueue {
+    LocalQueue::held(NODE, Arc::new(holder), true)
 }
 
 fn first(sole: Sole, ticket_limit: Ticket) -> Event {
@@ -173,23 +178,72 @@ fn the_questions_are_answered_in_each_state() {
 }
 
 #[test]
-fn a_permit_is_passed_on_or_deleted_when_its_hold_is_released() {
-    let mut queue = LocalQueue::held(NODE, Arc::new(with_retention()));
+fn a_permit_is_offered_or_deleted_when_its_hold_is_released() {
     let released = Event::Released { hold: 0, lost: false };
-    assert_eq!(queue.fine(released.clone()), [Command::PassPermit(NODE)]);
-    assert_eq!(queue.fine(released.clone()), []);
+    let wanted = Conditions { wanted: true, ..FINE };
     let unfit = [
-        Conditions { closing: true, ..FINE },
-        Conditions { same_connection: false, ..FINE },
-        Conditions { given_up: true, ..FINE },
+        FINE,
+        Conditions { closing: true, ..wanted },
+        Conditions { same_connection: false, ..wanted },
+        Conditions { given_up: true, ..wanted },
     ];
     for conditions in unfit {
-        let mut queue = LocalQueue::held(NODE, Arc::new(waiter()));
+        let mut queue = permit(waiter());
         assert_eq!(queue.on(released.clone(), |_| conditions), [Command::Delete(NODE)]);
     }
-    let mut queue = LocalQueue::held(NODE, Arc::new(waiter()));
+    let mut queue = permit(waiter());
     let lost = Event::Released { hold: 0, lost: true };
-    assert_eq!(queue.fine(lost), [Command::Delete(NODE)]);
+    assert_eq!(queue.on(lost, |_| wanted), [Command::Delete(NODE)]);
+
+    // The caller that waits is in time. Later ones are not.
+    let mut queue = permit(waiter());
+    let offer = Command::OfferPermit { node: NODE, wanted: true };
+    assert_eq!(queue.on(released.clone(), |_| wanted), [offer]);
+    assert_eq!(queue.on(released, |_| wanted), []);
+    let ticket = queue.next_ticket();
+    let begin = Command::Begin { ticket, hold: 1 };
+    assert_eq!(queue.fine(joined(waiter())), [Command::EndRetention, begin]);
+    let next_ticket = queue.next_ticket();
+    let limit = queue.node.first().map(|node| node.ticket_limit);
+    assert_eq!(limit, Some(next_ticket));
+
+    // No queue of a permit creates a node.
+    let mut queue = permit(waiter());
+    queue.on(Event::Released { hold: 0, lost: false }, |_| wanted);
+    let other = Waiter { node: other(), ..waiter() };
+    let refused = Command::Refuse(vec![queue.next_ticket()], Refusal::Busy);
+    let commands = [Command::EndRetention, Command::Delete(NODE), refused];
+    assert_eq!(queue.fine(joined(other)), commands);
+}
+
+#[test]
+fn a_permit_is_retained_while_nobody_waits_for_one() {
+    let retained = || {
+        let mut queue = permit(with_retention());
+        let waiter = with_retention();
+        let commands = [
+            Command::OfferPermit { node: NODE, wanted: false },
+            Command::AskWhetherSole,
+            Command::Retain { retention: waiter.retention, term: waiter.term },
+        ];
+        assert_eq!(queue.fine(Event::Released { hold: 0, lost: false }), commands);
+        queue
+    };
+    let mut queue = retained();
+    assert_eq!(queue.fine(Event::Listed { node: NODE, sole: true }), [Command::AwaitNews]);
+    let ticket = queue.next_ticket();
+    let begin = Command::Begin { ticket, hold: 1 };
+    assert_eq!(queue.fine(joined(waiter())), [Command::EndRetention, begin]);
+
+    let gone = [Command::EndRetention, Command::Delete(NODE)];
+    assert_eq!(retained().fine(Event::Listed { node: NODE, sole: false }), gone);
+    assert_eq!(retained().fine(Event::RetentionOver { node: NODE }), gone);
+    let mut queue = retained();
+    queue.fine(Event::Listed { node: NODE, sole: true });
+    let fired = Conditions { unfired: false, ..FINE };
+    let refused = Command::Refuse(vec![queue.next_ticket()], Refusal::Busy);
+    let commands = [Command::EndRetention, Command::Delete(NODE), refused];
+    assert_eq!(queue.on(joined(waiter()), |_| fired), commands);
 }
 
 /// Conditions, the next caller, whether it joined before the create, what is known of the node; commands and state.
@@ -825,7 +879,7 @@ impl World {
                     self.lose_node();
                 }
             }
-            Command::PassPermit(_) => unreachable!("no permit"),
+            Command::OfferPermit { .. } => unreachable!("no permit"),
             Command::Drain => {
                 let node = self.node.expect("a node");
                 assert!(self.shared && self.holds.values().any(|of| *of == node), "I2");

@@ -304,6 +304,26 @@ impl InterProcessSemaphoreV2 {
         self.permits.participants().await
     }
 
+    /// Retains a lease's node for `retention` after a release, if no task of this session waits for a lease: see
+    /// [`InterProcessMutex::with_retention`](crate::InterProcessMutex::with_retention). A task that asks for one lease within
+    /// that time gets it without a request.
+    ///
+    /// A lease is retained only while no process waits for one. The first caller that comes, of any process, has all retained
+    /// leases deleted, and so does a smaller limit.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use zookeeper_recipes::{Curator, Error};
+    /// # fn example(curator: &Curator) -> Result<(), Error> {
+    /// let semaphore = curator.semaphore("/limits/imports", 3)?.with_retention(Duration::from_secs(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_retention(mut self, retention: Duration) -> Self {
+        Arc::make_mut(&mut self.permits).set_retention(retention);
+        self
+    }
+
     /// Returns the number of leases that this process knows of.
     pub fn limit(&self) -> usize {
         self.permits.limit.now()

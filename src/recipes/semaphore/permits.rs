@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
 use crate::metrics::LockLabels;
@@ -17,7 +18,7 @@ use crate::recipes::shared::recipe::{Patience, Recipe};
 use crate::session::lease::LossPolicy;
 
 /// The permits of one path, and how many there are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Permits {
     pub(super) recipe: Recipe,
     pub(super) limit: Limit,
@@ -30,7 +31,7 @@ pub(super) struct Permits {
     /// The request for each permit.
     permit: Arc<Request>,
     /// The id of the session in which other recipes' contenders were searched for.
-    checked_in: AtomicI64,
+    checked_in: Arc<AtomicI64>,
 }
 
 impl Permits {
@@ -51,13 +52,18 @@ impl Permits {
             mutex: Arc::new(mutex),
             leases,
             permit,
-            checked_in: AtomicI64::default(),
+            checked_in: Arc::default(),
         })
+    }
+
+    pub(super) fn set_retention(&mut self, retention: Duration) {
+        Arc::make_mut(&mut self.permit).waiter_mut().retention = retention;
     }
 
     /// Waits until all of `count` are held, or patience ends.
     pub(super) async fn acquire(&self, count: usize, patience: Patience) -> Result<Guards, Error> {
         self.limit.check(&self.recipe.path, count)?;
+        self.recipe.check_retention(&self.permit.waiter)?;
         let queued = QueuedFlag::default();
         let acquiring = async {
             let mut acquiring = self.recipe.counted.acquiring();

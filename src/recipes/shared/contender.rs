@@ -13,9 +13,6 @@ use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
 use crate::queue::{OwnedHold, QueuedFlag, Request};
 
-/// The longest retention. A longer one is a mistake in units.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// A recipe with what it asks of the queue.
 #[derive(Clone)]
 pub(crate) struct Contender {
@@ -67,10 +64,7 @@ impl Contender {
         queued: QueuedFlag,
     ) -> Result<Guard, Error> {
         let mut request = self.request.clone();
-        let retention = request.waiter.retention;
-        if retention > DAY || !request.waiter.shares_queue && !retention.is_zero() {
-            return Err(self.invalid_retention());
-        }
+        self.recipe.check_retention(&request.waiter)?;
         let no_wait = matches!(patience, Patience::NoWait { .. });
         if no_wait || companion.is_some() {
             let request = Arc::make_mut(&mut request);
@@ -189,13 +183,6 @@ impl Contender {
             }
         }
         Ok(all)
-    }
-
-    fn invalid_retention(&self) -> Error {
-        let path = &self.recipe.path;
-        let value = format!("{:?} for {path}", self.request.waiter.retention);
-        let reason = "it is at most a day, and a node per hold cannot be retained";
-        Error::invalid("retention", value, reason).at(path)
     }
 }
 

@@ -57,6 +57,9 @@ impl Patience {
     }
 }
 
+/// The longest retention. A longer one is a mistake in units.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) curator: Curator,
@@ -105,7 +108,7 @@ impl Recipe {
             path: self.path.clone(),
             waiter: Arc::new(Waiter {
                 node: NodeSpec { data: options.identity.clone(), acls: options.acls.clone() },
-                shares_queue: matches!(family, Family::Exclusive(_) | Family::ReadWrite),
+                shares_queue: true,
                 shared: kind == Kind::Read,
                 no_wait: false,
                 retention: Duration::ZERO,
@@ -118,6 +121,18 @@ impl Recipe {
             check_first: false,
             counted: self.counted.clone(),
         }
+    }
+
+    /// Fails if the nodes of such callers cannot be retained for so long.
+    pub(crate) fn check_retention(&self, waiter: &Waiter) -> Result<(), Error> {
+        let Waiter { retention, shares_queue, .. } = *waiter;
+        if retention <= DAY && (shares_queue || retention.is_zero()) {
+            return Ok(());
+        }
+        let path = &self.path;
+        let value = format!("{retention:?} for {path}");
+        let reason = "it is at most a day, and a node per hold cannot be retained";
+        Err(Error::invalid("retention", value, reason).at(path))
     }
 
     /// Waits for an answer, at most until the deadline if there is one, or until the connection of a try without `connects` breaks.

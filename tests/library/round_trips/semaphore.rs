@@ -1,5 +1,7 @@
 //! The requests of a semaphore, one by one.
 
+use std::collections::HashSet;
+
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use zookeeper_recipes_dev::Operation::{self, Create, Delete, GetData, List};
 
@@ -283,4 +285,118 @@ async fn a_try_behind_a_caller_that_is_entering_looks_less_and_less_often() {
     let lists = took.iter().filter(|one| **one == List).count();
     assert!((seconds..seconds + 15).contains(&lists), "{lists} in {seconds} s");
     entering.release().await.unwrap();
+}
+
+/// A client, and its semaphore, which retains.
+async fn retaining(testbed: &Testbed) -> (CountedClient, InterProcessSemaphoreV2) {
+    let (client, semaphore) = client_and_semaphore(testbed).await;
+    (client, semaphore.with_retention(Duration::from_secs(60)))
+}
+
+/// Acquires all leases, one by one, and releases them: they are retained.
+async fn retained(testbed: &Testbed, client: &CountedClient, semaphore: &InterProcessSemaphoreV2) {
+    let mut leases = Vec::new();
+    for _ in 0..LIMIT {
+        leases.push(semaphore.acquire().await.unwrap());
+    }
+    testbed.nodes_are(0, LIMIT).await;
+    for lease in leases {
+        lease.release().await.unwrap();
+    }
+    settle().await;
+    round_trip(&client.curator).await;
+    testbed.nodes_are(0, LIMIT).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retained_lease_is_held_again_without_a_request() {
+    let testbed = testbed().await;
+    let (client, semaphore) = retaining(&testbed).await;
+    retained(&testbed, &client, &semaphore).await;
+    for _ in 0..3 {
+        client.took();
+        let mut leases = Vec::new();
+        for _ in 0..LIMIT {
+            leases.push(semaphore.try_acquire().await.unwrap());
+        }
+        assert_eq!(without_removals(client.took()), []);
+        assert!(semaphore.try_acquire().await.unwrap_err().is_busy());
+        let nodes: HashSet<_> = leases.iter().map(|lease| lease.node().to_owned()).collect();
+        assert_eq!(nodes.len(), LIMIT);
+        leases.into_iter().for_each(drop);
+        settle().await;
+        round_trip(&client.curator).await;
+    }
+    testbed.nodes_are(0, LIMIT).await;
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    testbed.nodes_are(0, 0).await;
+}
+
+/// The first caller that comes has all of them deleted, so it waits for one trip of the client that keeps them.
+#[tokio::test(start_paused = true)]
+async fn retained_leases_are_given_up_when_a_caller_comes() {
+    let testbed = testbed().await;
+    let (client, semaphore) = retaining(&testbed).await;
+    let others = testbed.curator().await.semaphore(&testbed.path, LIMIT).unwrap();
+    for is_try in [false, true] {
+        retained(&testbed, &client, &semaphore).await;
+        let lease = match is_try {
+            false => within("another client", others.acquire()).await.unwrap(),
+            true => others.try_acquire().await.expect("nobody holds"),
+        };
+        testbed.nodes_are(0, 1).await;
+        drop(lease);
+        testbed.nodes_are(0, 0).await;
+    }
+    retained(&testbed, &client, &semaphore).await;
+    let leases = within("several", semaphore.acquire_many(LIMIT)).await.unwrap();
+    testbed.nodes_are(0, LIMIT).await;
+    let began = Instant::now();
+    assert!(others.try_acquire().await.unwrap_err().is_busy(), "all are held");
+    assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
+    drop(leases);
+    let all = others.try_acquire_many(LIMIT).await.expect("nobody holds");
+    drop(all);
+    testbed.nodes_are(0, 0).await;
+}
+
+/// A caller that comes while leases are held has them deleted as soon as they are released.
+#[tokio::test(start_paused = true)]
+async fn no_lease_is_retained_while_another_client_waits() {
+    let testbed = testbed().await;
+    let (client, semaphore) = retaining(&testbed).await;
+    retained(&testbed, &client, &semaphore).await;
+    let mut leases = Vec::new();
+    for _ in 0..LIMIT {
+        leases.push(semaphore.acquire().await.unwrap());
+    }
+    let others = testbed.curator().await.semaphore(&testbed.path, LIMIT).unwrap();
+    let waiting = asks_for(&others, LIMIT);
+    testbed.nodes_are(1, 2 * LIMIT).await;
+    leases.into_iter().for_each(drop);
+    let all = served(waiting).await;
+    testbed.nodes_are(0, LIMIT).await;
+    drop(all);
+    testbed.nodes_are(0, 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn retained_leases_are_given_up_when_the_limit_falls_or_the_session_ends() {
+    let testbed = testbed().await;
+    let client = CountedClient::new(&testbed).await;
+    let limit = SharedCount::start(&client.curator, &format!("{}-limit", testbed.path), 3).await;
+    let limit = limit.unwrap();
+    let semaphore =
+        InterProcessSemaphoreV2::with_shared_count(&client.curator, &testbed.path, &limit).unwrap();
+    let semaphore = semaphore.with_retention(Duration::from_secs(60));
+    retained(&testbed, &client, &semaphore).await;
+    limit.set(4).await.unwrap();
+    eventually("the limit", async || semaphore.limit() == 4).await;
+    settle().await;
+    testbed.nodes_are(0, LIMIT).await;
+    limit.set(3).await.unwrap();
+    testbed.nodes_are(0, 0).await;
+    retained(&testbed, &client, &semaphore).await;
+    client.curator.close().await;
+    testbed.nodes_are(0, 0).await;
 }

@@ -40,6 +40,7 @@ impl World {
                 given_up: first.revoked || first.accompanied,
                 unfired,
                 spare: !crowded,
+                wanted: false,
             }
         });
         for command in &commands {
@@ -81,7 +82,7 @@ impl World {
                 }
                 self.delete(p, *node);
             }
-            Command::PassPermit(_) => self.claim(false, "a permit passes in a lock"),
+            Command::OfferPermit { .. } => self.claim(false, "a permit is offered in a lock"),
             Command::Drain => {
                 let first = queue.first.take();
                 queue.draining.extend(first);
