@@ -181,49 +181,41 @@ struct PermitTask {
 }
 
 impl PermitTask {
-    /// Makes attempts, in one session after another, until one succeeds or the caller leaves.
+    /// Answers the caller, unless it leaves.
     async fn run(self, mut limit: Limit, mut caller: oneshot::Sender<Answer>) {
-        let connection = self.current_nodes.connection.clone();
+        let connection = &self.current_nodes.connection;
+        let answer = tokio::select! {
+            biased;
+            () = caller.closed() => return,
+            () = connection.closing().cancelled() => {
+                Err(self.request.session_error(Error::closed()))
+            }
+            answer = self.until_held(&mut limit) => answer,
+        };
+        // If the caller has left, the holds come back, and are dropped.
+        drop(caller.send(answer));
+    }
+
+    /// Makes attempts, in one session after another, until one succeeds.
+    async fn until_held(&self, limit: &mut Limit) -> Answer {
+        let connection = &self.current_nodes.connection;
         let mut retry = RetryLoop::new(&self.request.retry, Operation::ENTER);
         loop {
             let since = BootInstant::now();
-            let attempt = tokio::select! {
-                biased;
-                () = caller.closed() => return,
-                () = connection.closing().cancelled() => {
-                    Err(EntryAborted::Failed(self.request.session_error(Error::closed())))
-                }
-                attempt = self.attempt(&mut limit) => attempt,
+            let cause = match self.attempt(limit).await {
+                Ok(holds) => return Ok(holds),
+                Err(EntryAborted::Failed(error)) => return Err(error),
+                // The runtime shuts down.
+                Err(EntryAborted::Abandoned) => return Err(Error::closed()),
+                Err(EntryAborted::Retry(cause)) => cause,
             };
-            let answer = match attempt {
-                Ok(holds) => Ok(holds),
-                Err(EntryAborted::Abandoned) => return,
-                Err(EntryAborted::Failed(error)) => Err(error),
-                Err(EntryAborted::Retry(cause)) => {
-                    if since.elapsed() > connection.settings.session_timeout {
-                        // The attempt went well for so long that this is a new failure.
-                        retry = RetryLoop::new(&self.request.retry, Operation::ENTER);
-                    }
-                    match retry.next_pause(&cause) {
-                        Some(pause) => {
-                            tokio::select! {
-                                biased;
-                                () = caller.closed() => return,
-                                () = connection.closing().cancelled() => {}
-                                () = connection.pause(pause) => {}
-                            }
-                            continue;
-                        }
-                        None => {
-                            let closed = closed_error(&connection).await;
-                            Err(self.request.gave_up(closed, cause))
-                        }
-                    }
-                }
-            };
-            // If the caller has left, the holds come back, and are dropped.
-            drop(caller.send(answer));
-            return;
+            if since.elapsed() > connection.settings.session_timeout {
+                // The attempt went well for so long that this is a new failure.
+                retry = RetryLoop::new(&self.request.retry, Operation::ENTER);
+            }
+            if !retry.backoff(connection, &cause).await {
+                return Err(self.request.gave_up(closed_error(connection).await, cause));
+            }
         }
     }
 

@@ -33,7 +33,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * output; times in nanoseconds:
  *
  * run SERVERS PATH THREADS LOCKS SESSIONS HOLD_MICROSECONDS TURN_MILLISECONDS RECIPE -> cycles, elapsed,
- *     median hand-over
+ *     median hand-over; of readers, the median wait of the writer
  * each ... -> the same with a lock object for each thread, where otherwise those of one session and path share one
  * first SERVERS PATH COUNT RECIPE -> mean acquisition of PATH/0 and so on, mean release
  * try SERVERS PATH COUNT -> how often it was acquired
@@ -126,12 +126,30 @@ public class CuratorPeer {
         for (Callable<List<long[]>> work : works) {
             running.add(threads.submit(work));
         }
+        Future<Long> waits = words[8].equals("readers") ? threads.submit(writes(words, clients, turn)) : null;
         List<long[]> holds = new ArrayList<>();
         for (Future<List<long[]>> work : running) {
             holds.addAll(work.get());
         }
         long elapsed = System.nanoTime() - began[0];
-        return holds.size() + " " + elapsed + " " + handOver(holds, began[0]);
+        long median = waits == null ? handOver(holds, began[0]) : waits.get();
+        return holds.size() + " " + elapsed + " " + median;
+    }
+
+    /** A writer in a session of its own, which waits a second before each write: how long it waited for the lock, the median. */
+    private static Callable<Long> writes(String[] words, int index, long turn) throws Exception {
+        Cycle cycle = cycle("write", words[1], index, words[2] + "/0", "writer");
+        long pause = TimeUnit.SECONDS.toNanos(1);
+        return () -> {
+            List<Long> waits = new ArrayList<>();
+            for (long began = System.nanoTime(); System.nanoTime() - began + pause < turn;) {
+                TimeUnit.NANOSECONDS.sleep(pause);
+                long asked = System.nanoTime();
+                waits.add(cycle.run(0)[0] - asked);
+            }
+            waits.sort(Comparator.naturalOrder());
+            return waits.isEmpty() ? 0 : waits.get(waits.size() / 2);
+        };
     }
 
     /** One way to have something for a while. */
@@ -212,6 +230,7 @@ public class CuratorPeer {
                     return held;
                 };
             case "read":
+            case "readers":
                 return of(new InterProcessReadWriteLock(session, path).readLock());
             case "write":
                 return of(new InterProcessReadWriteLock(session, path).writeLock());

@@ -9,6 +9,9 @@ use tools::{Failure, now};
 
 use crate::statistics::Summary;
 
+/// The pause between two writes of [`Recipe::Readers`].
+const WRITES_EACH: Duration = Duration::from_secs(1);
+
 /// What is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
@@ -19,6 +22,8 @@ pub(crate) enum Recipe {
     Write,
     /// Every tenth cycle writes.
     ReadWrite,
+    /// Reads that retain their nodes, beside a writer in a session of its own that writes once a second.
+    Readers,
     /// With so many leases.
     Semaphore(usize),
     /// Of so many mutexes.
@@ -37,6 +42,7 @@ impl fmt::Display for Recipe {
             Recipe::Read => f.write_str("read"),
             Recipe::Write => f.write_str("write"),
             Recipe::ReadWrite => f.write_str("read-write"),
+            Recipe::Readers => f.write_str("readers"),
             Recipe::Semaphore(leases) => write!(f, "semaphore-{leases}"),
             Recipe::Multi(members) => write!(f, "multi-{members}"),
             Recipe::Latch => f.write_str("latch"),
@@ -64,7 +70,8 @@ pub(crate) struct Lap {
     pub(crate) cycles: usize,
     /// From the start until the last task was done.
     pub(crate) elapsed: Duration,
-    /// From a call of release to the next acquisition, where there is one lock; the median.
+    /// From a call of release to the next acquisition, where there is one lock; of [`Recipe::Readers`], how long the writer waits;
+    /// the median.
     pub(crate) hand_over: Duration,
 }
 
@@ -144,6 +151,29 @@ fn hand_over(processes: &[Vec<Held>]) -> Duration {
         .map(|pair| pair[1].0.acquired.saturating_sub(pair[0].0.released).as_secs_f64())
         .collect();
     Duration::from_secs_f64(Summary::of(&each).map_or(0.0, |summary| summary.median))
+}
+
+/// What came of the reads beside a writer, which waits a second before each write.
+pub(crate) async fn turn_beside<R: Contender, W: Contender>(
+    readers: Vec<R>,
+    writer: W,
+    load: Load,
+) -> Result<Lap, Failure> {
+    let waits = tokio::spawn(async move {
+        let began = now();
+        let mut waits = Vec::new();
+        while now() - began + WRITES_EACH < load.turn {
+            tokio::time::sleep(WRITES_EACH).await;
+            let asked = now();
+            let held = writer.cycle(Duration::ZERO).await?;
+            waits.push((held.acquired - asked).as_secs_f64());
+        }
+        Ok::<_, Failure>(waits)
+    });
+    let lap = turn(readers, load.hold, load.turn).await?;
+    let waits = waits.await??;
+    let median = Summary::of(&waits).map_or(0.0, |summary| summary.median);
+    Ok(Lap { hand_over: Duration::from_secs_f64(median), ..lap })
 }
 
 /// Waits as a holder that works.

@@ -12,7 +12,7 @@ use zookeeper_recipes::{
 };
 
 use crate::bench_server::SESSION_TIMEOUT;
-use crate::load::{Contender, Held, Lap, Load, Recipe, holds, turn, work};
+use crate::load::{Contender, Held, Lap, Load, Recipe, holds, turn, turn_beside, work};
 
 /// Longer than any turn.
 const RETENTION: Duration = Duration::from_secs(60);
@@ -31,7 +31,13 @@ impl Ours {
     }
 
     pub(crate) async fn run(&mut self, link: &str, path: &str, load: Load) -> Result<Lap, Failure> {
-        turn(self.locks(link, path, load).await?, load.hold, load.turn).await
+        let locks = self.locks(link, path, load).await?;
+        if load.recipe == Recipe::Readers {
+            let curator = self.session(link, load.sessions).await?;
+            let writer = Lock::new(Recipe::Write, &curator, &format!("{path}/0"))?;
+            return turn_beside(locks, writer, load).await;
+        }
+        turn(locks, load.hold, load.turn).await
     }
 
     pub(crate) async fn holds(
@@ -106,6 +112,7 @@ impl Lock {
             Recipe::Mutex => Lock::Mutex(curator.mutex(path)?),
             Recipe::Retained => Lock::Mutex(curator.mutex(path)?.with_retention(RETENTION)),
             Recipe::Read => Lock::Read(both()?),
+            Recipe::Readers => Lock::Read(both()?.with_retention(RETENTION)),
             Recipe::Write => Lock::Write(both()?),
             Recipe::ReadWrite => Lock::ReadWrite(both()?, AtomicUsize::default()),
             Recipe::Semaphore(limit) => Lock::Semaphore(curator.semaphore(path, limit)?),

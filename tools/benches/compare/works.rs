@@ -124,7 +124,9 @@ const HAND_OVER: Work = Work { kind: Kind::HandOver { hold: 2 }, ..SESSIONS };
 const LATCH: Work = Work { name: "latch-handover", recipe: Recipe::Latch, ..HAND_OVER };
 const SELECTOR: Work = Work { name: "selector-handover", recipe: Recipe::Selector, ..HAND_OVER };
 
-const CONTENDED: Work = Work { peers: &[(Peer::Curator, None)], ..SESSIONS };
+/// Sixteen tasks of each of four processes read, and one writes.
+const READERS: Work =
+    Work { name: "readers4", recipe: Recipe::Readers, tasks: 64, sessions: 4, ..TASKS };
 
 pub(crate) const WORKS: &[Work] = &[
     Work {
@@ -262,9 +264,37 @@ pub(crate) const WORKS: &[Work] = &[
         ..REACQUIRE
     },
     Work { name: "multi", recipe: Recipe::Multi(3), peers: &[(Peer::Curator, None)], ..REACQUIRE },
-    Work { name: "read-write16", recipe: Recipe::ReadWrite, ..CONTENDED },
-    Work { name: "write16", recipe: Recipe::Write, ..CONTENDED },
-    Work { name: "semaphore16", recipe: Recipe::Semaphore(3), ..CONTENDED },
+    Work {
+        name: "read16",
+        recipe: Recipe::Read,
+        peers: &[(Peer::Curator, Some(Goal::AtLeastTimes(1000.0)))],
+        ..TASKS
+    },
+    Work {
+        name: "read-write16",
+        recipe: Recipe::ReadWrite,
+        peers: &[(Peer::Curator, None)],
+        ..TASKS
+    },
+    Work {
+        name: "write16",
+        recipe: Recipe::Write,
+        peers: &[(Peer::Curator, Some(Goal::AtLeastTimes(1000.0)))],
+        ..TASKS
+    },
+    Work {
+        name: "semaphore16",
+        recipe: Recipe::Semaphore(4),
+        peers: &[(Peer::Curator, Some(Goal::AtLeastTimes(500.0)))],
+        ..TASKS
+    },
+    Work { peers: &[(Peer::Curator, Some(Goal::AtLeastTimes(100.0)))], ..READERS },
+    Work {
+        name: "readers4-writer",
+        kind: Kind::HandOver { hold: 0 },
+        peers: &[(Peer::Curator, Some(Goal::AtMost(4.2)))],
+        ..READERS
+    },
     Work { link: Link::Direct, peers: &[(Peer::Curator, None)], ..LATCH },
     Work { peers: &[(Peer::Curator, Some(Goal::AtMost(1.2)))], ..LATCH },
     Work { link: Link::Direct, peers: &[(Peer::Curator, None)], ..SELECTOR },

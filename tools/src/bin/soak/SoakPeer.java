@@ -3,21 +3,28 @@ import java.io.FileOutputStream;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryNTimes;
+import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * A contender by Apache Curator's mutex. It writes the log of a worker (log.rs), and obeys the order "quiet". Arguments: the log,
- * the identity, the servers, the lock's path, the session timeout in milliseconds. The end of the input ends the process.
+ * A contender by Apache Curator's mutex, read-write lock or semaphore. It writes the log of a worker (log.rs), and obeys the order
+ * "quiet". Arguments: the log, the identity, the servers, the lock's path, the session timeout in milliseconds, the recipe, the leases of
+ * a semaphore. The end of the input ends the process.
  *
- * It believes to hold while isAcquiredInThisProcess is true and the connection's listener was not notified of LOST.
+ * It believes to hold while isAcquiredInThisProcess is true, where there is such a method, and the connection's listener was not
+ * notified of LOST.
  */
 public class SoakPeer {
     private static final Random random = new Random();
@@ -47,7 +54,7 @@ public class SoakPeer {
         client.start();
         while (!quiet) {
             try {
-                turn(client, new Mutex(client, arguments[3], arguments[1]), arguments[3], timeout);
+                turn(client, lock(client, arguments), timeout);
             } catch (Exception exception) {
                 String why = exception.toString().replaceAll("[\\\\\"\\p{Cntrl}]", " ");
                 write(System.nanoTime(), "{\"gave_up\":{\"why\":\"" + why + "\"}}");
@@ -69,31 +76,46 @@ public class SoakPeer {
         Runtime.getRuntime().halt(0);
     }
 
-    private static void turn(CuratorFramework client, Mutex mutex, String path, int timeout) throws Exception {
+    private static Lock lock(CuratorFramework client, String[] arguments) {
+        String path = arguments[3];
+        byte[] identity = arguments[1].getBytes(StandardCharsets.UTF_8);
+        switch (arguments[5]) {
+            case "rw":
+                return new Half(client, path, identity);
+            case "semaphore":
+                return new Permit(client, path, identity, Integer.parseInt(arguments[6]));
+            default:
+                return new Mutex(client, path, identity);
+        }
+    }
+
+    private static void turn(CuratorFramework client, Lock lock, int timeout) throws Exception {
         lost = false;
         write(System.nanoTime(), "{\"asks\":{\"how\":\"acquire\"}}");
-        mutex.acquire();
+        lock.acquire();
         try {
-            Stat node = client.checkExists().forPath(mutex.node());
-            List<String> children = client.getChildren().forPath(path);
+            String path = lock.node();
+            Stat node = path == null ? null : client.checkExists().forPath(path);
             if (node == null) {
                 throw new IllegalStateException("its node was deleted");
             }
-            hold(mutex, node, before(mutex.node(), children, path), steps(timeout));
+            String parent = path.substring(0, path.lastIndexOf('/'));
+            List<String> children = client.getChildren().forPath(parent);
+            hold(lock, path, node, before(path, children, parent), steps(timeout));
         } finally {
-            mutex.release();
+            lock.release();
         }
     }
 
     /** Claims until the steps are over, or the lock is lost. */
-    private static void hold(Mutex mutex, Stat node, String before, int steps) throws Exception {
-        String hold = "\"hold\":[\"lock\"," + node.getCzxid() + "]";
+    private static void hold(Lock lock, String path, Stat node, String before, int steps) throws Exception {
+        String hold = "\"hold\":[\"" + lock.mode() + "\"," + node.getCzxid() + "]";
         write(System.nanoTime(), "{\"holds\":{" + hold + ",\"session\":" + node.getEphemeralOwner()
-            + ",\"node\":\"" + mutex.node() + "\"}}");
+            + ",\"node\":\"" + path + "\"}}");
         write(System.nanoTime(), "{\"behind\":{" + hold + ",\"nodes\":[" + before + "]}}");
         for (int step = 0; step < steps; step++) {
             long asked = System.nanoTime();
-            if (lost || !mutex.isAcquiredInThisProcess()) {
+            if (lost || !lock.isAcquired()) {
                 write(asked, "{\"lost\":{" + hold + ",\"how\":\"LOST\"}}");
                 return;
             }
@@ -145,22 +167,139 @@ public class SoakPeer {
         }
     }
 
-    /** It tells its node, in which it writes its identity. */
-    private static class Mutex extends InterProcessMutex {
-        private final String identity;
+    /** Something to hold, by a node in which the identity is written. */
+    private interface Lock {
+        String mode();
 
-        Mutex(CuratorFramework client, String path, String identity) {
+        void acquire() throws Exception;
+
+        String node() throws Exception;
+
+        boolean isAcquired();
+
+        void release() throws Exception;
+    }
+
+    private static class Mutex extends InterProcessMutex implements Lock {
+        private final byte[] identity;
+
+        Mutex(CuratorFramework client, String path, byte[] identity) {
             super(client, path);
             this.identity = identity;
         }
 
-        String node() {
+        @Override
+        public String mode() {
+            return "lock";
+        }
+
+        @Override
+        public String node() {
             return getLockPath();
         }
 
         @Override
+        public boolean isAcquired() {
+            return isAcquiredInThisProcess();
+        }
+
+        @Override
         protected byte[] getLockNodeBytes() {
-            return identity == null ? null : identity.getBytes(StandardCharsets.UTF_8);
+            return identity;
+        }
+    }
+
+    /** One half of a read-write lock, by chance. */
+    private static class Half implements Lock {
+        private final CuratorFramework client;
+        private final String path;
+        private final byte[] identity;
+        private final boolean reads = random.nextBoolean();
+        private final InterProcessMutex lock;
+
+        Half(CuratorFramework client, String path, byte[] identity) {
+            this.client = client;
+            this.path = path;
+            this.identity = identity;
+            InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, path, identity);
+            lock = reads ? both.readLock() : both.writeLock();
+        }
+
+        @Override
+        public String mode() {
+            return reads ? "read" : "write";
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            lock.acquire();
+        }
+
+        /** Curator does not tell it. No other node of this session has the identity. */
+        @Override
+        public String node() throws Exception {
+            long session = client.getZookeeperClient().getZooKeeper().getSessionId();
+            for (String child : client.getChildren().forPath(path)) {
+                String node = path + "/" + child;
+                Stat stat = new Stat();
+                byte[] data;
+                try {
+                    data = client.getData().storingStatIn(stat).forPath(node);
+                } catch (KeeperException.NoNodeException gone) {
+                    continue;
+                }
+                if (Arrays.equals(data, identity) && stat.getEphemeralOwner() == session) {
+                    return node;
+                }
+            }
+            return null;
+        }
+
+        @Override
+        public boolean isAcquired() {
+            return lock.isAcquiredInThisProcess();
+        }
+
+        @Override
+        public void release() throws Exception {
+            lock.release();
+        }
+    }
+
+    private static class Permit implements Lock {
+        private final String path;
+        private final InterProcessSemaphoreV2 semaphore;
+        private Lease lease;
+
+        Permit(CuratorFramework client, String path, byte[] identity, int leases) {
+            this.path = path;
+            semaphore = new InterProcessSemaphoreV2(client, path, leases);
+            semaphore.setNodeData(identity);
+        }
+
+        @Override
+        public String mode() {
+            return "lease";
+        }
+
+        @Override
+        public void acquire() throws Exception {
+            lease = semaphore.acquire();
+        }
+
+        @Override
+        public String node() throws Exception {
+            return path + "/leases/" + lease.getNodeName();
+        }
+
+        @Override
+        public boolean isAcquired() {
+            return true;
+        }
+
+        @Override
+        public void release() {
+            semaphore.returnLease(lease);
         }
     }
 }

@@ -11,7 +11,7 @@ use zookeeper_recipes::{Curator, ErrorKind, Hold};
 use crate::candidate::Candidate;
 use crate::checker::Value;
 use crate::log::{Counter, Log, Mode, Name, Outcome, What, now, sequence_number};
-use crate::settings::{COUNTER, LOCK};
+use crate::settings::COUNTER;
 use crate::store::StoreClient;
 
 /// Between two questions.
@@ -177,12 +177,13 @@ impl Held<'_> {
     /// The nodes with a smaller number than the hold's own, when a server answers.
     async fn nodes_before(&self) -> Result<Vec<String>> {
         let own = sequence_number(self.hold.node()).ok_or("a node without a number")?;
+        let (parent, _) = self.hold.node().rsplit_once('/').ok_or("a node without a parent")?;
         loop {
             if let Ok(client) = self.curator.client()
-                && let Ok(mut names) = client.list_children(LOCK).await
+                && let Ok(mut names) = client.list_children(parent).await
             {
                 names.retain(|name| sequence_number(name).is_some_and(|number| number < own));
-                return Ok(names.iter().map(|name| format!("{LOCK}/{name}")).collect());
+                return Ok(names.iter().map(|name| format!("{parent}/{name}")).collect());
             }
             sleep(STEP).await;
         }

@@ -13,7 +13,7 @@ use tools::Result;
 
 use crate::log::{Event, Log, Name, Nanos, Signal, Tail, What};
 use crate::peers::MODULES;
-use crate::settings::{LOCK, WorkerSettings};
+use crate::settings::{LIMIT, LOCK, WorkerSettings};
 
 /// How long a worker may take to end when it is told.
 const END: Duration = Duration::from_secs(60);
@@ -34,7 +34,9 @@ fn command(settings: &WorkerSettings) -> Result<Command> {
     if let Some(peer) = settings.peer() {
         let mut command = Command::new(&peer.program[0]);
         command.args(&peer.program[1..]).arg(settings.log()).arg(settings.identity());
-        command.args([&settings.connect_string, LOCK, &settings.timeout.as_millis().to_string()]);
+        let timeout = settings.timeout.as_millis().to_string();
+        let (recipe, limit) = (settings.run.recipe.name(), LIMIT.to_string());
+        command.args([&settings.connect_string, LOCK, &timeout, &recipe, &limit]);
         command.env("PYTHONPATH", MODULES);
         return Ok(command);
     }

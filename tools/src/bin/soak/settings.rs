@@ -135,10 +135,12 @@ impl Settings {
         row.checked_sub(first).and_then(|place| self.peers.get(place))
     }
 
-    /// The peer with this identity.
+    /// The peer with this identity. The mutex of Curator's semaphore has an address in place of one.
     pub(crate) fn peer_of(&self, identity: &str) -> Option<&Peer> {
-        let row = identity.split('.').next().and_then(|row| row.parse().ok());
-        row.and_then(|row| self.peer_in(row))
+        match identity.split_once('.').map(|(row, _)| row.parse()) {
+            Some(Ok(row)) if row < ROWS => self.peer_in(row),
+            _ => self.peers.first(),
+        }
     }
 }
 
@@ -147,9 +149,15 @@ fn peers(recipe: Recipe, sabotage: Sabotage) -> Result<Vec<Peer>> {
     let names = text("PEERS").unwrap_or_default();
     let peers: Vec<_> =
         names.split(',').filter(|name| !name.is_empty()).map(Peer::find).collect::<Result<_>>()?;
-    let is_mutex = recipe == Recipe::Mutex && sabotage == Sabotage::None;
-    if !peers.is_empty() && !is_mutex {
-        return Err(format!("PEERS={names}: peers share a mutex, without SABOTAGE").into());
+    let has_kazoo = peers.iter().any(|peer| peer.name.starts_with("kazoo"));
+    let is_possible = match recipe {
+        Recipe::Mutex => true,
+        Recipe::Rw | Recipe::Semaphore => !has_kazoo,
+        Recipe::Leader => false,
+    };
+    if !peers.is_empty() && !(is_possible && sabotage == Sabotage::None) {
+        let reason = "peers contend without SABOTAGE, Curator by RECIPE=mutex, rw or semaphore, kazoo by mutex";
+        return Err(format!("PEERS={names}: {reason}").into());
     }
     if peers.len() > ROWS - 2 {
         return Err(format!("PEERS={names}: name at most {} peers", ROWS - 2).into());

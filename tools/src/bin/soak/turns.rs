@@ -31,8 +31,14 @@ impl Locks {
         let retention = if settings.retains { RETENTION } else { Duration::ZERO };
         Ok(match settings.recipe {
             Recipe::Mutex => Self::Mutex(curator.mutex(LOCK)?.with_retention(retention).into()),
-            Recipe::Rw => Self::ReadWrite(Box::new(curator.read_write_lock(LOCK)?)),
-            Recipe::Semaphore => Self::Semaphore(Arc::new(curator.semaphore(LOCK, LIMIT)?)),
+            Recipe::Rw => {
+                let lock = curator.read_write_lock(LOCK)?.with_retention(retention);
+                Self::ReadWrite(Box::new(lock))
+            }
+            Recipe::Semaphore => {
+                let semaphore = curator.semaphore(LOCK, LIMIT)?.with_retention(retention);
+                Self::Semaphore(Arc::new(semaphore))
+            }
             Recipe::Leader => Self::Leader(Candidates::of(settings.seed)),
         })
     }

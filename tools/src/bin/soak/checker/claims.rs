@@ -128,11 +128,8 @@ impl Judge<'_> {
                 self.excused.push(Excused { at: from, long: until - from });
             } else {
                 let names: Vec<_> = open.iter().map(|claim| claim.hold.name()).collect();
-                self.double(
-                    claim.hold,
-                    from,
-                    format!("{} leases at once: {}", names.len(), names.join(", ")),
-                );
+                let text = format!("{} leases at once: {}", names.len(), names.join(", "));
+                self.double(wrong_lease(older, claim.hold), from, text);
             }
         }
     }
@@ -167,6 +164,13 @@ impl Judge<'_> {
 /// older node was there, the younger one was admitted too early. Otherwise the older one believed without its node.
 fn wrong<'a>(older: &'a Hold, younger: &'a Hold) -> &'a Hold {
     if younger.behind.contains(&older.node) { younger } else { older }
+}
+
+/// The lease of a peer that believed without its node, or else the one that was let in.
+fn wrong_lease<'a>(older: &[Claim<'a>], younger: &'a Hold) -> &'a Hold {
+    let mut older = older.iter().map(|claim| claim.hold);
+    let is_gone = |hold: &&Hold| hold.peer.is_some() && !younger.behind.contains(&hold.node);
+    older.find(is_gone).unwrap_or(younger)
 }
 
 fn replace_later<'a>(earliest: &mut First<'a>, with: (Nanos, &'a Hold)) {

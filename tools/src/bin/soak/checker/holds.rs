@@ -57,12 +57,12 @@ impl Hold {
         by(self) == by(other) && (self.mode == Mode::Beside) != (other.mode == Mode::Beside)
     }
 
-    /// Once more by the same node: a leader whose lease had ended and whose session had not, or a mutex that retained it.
+    /// Once more by the same node: a leader whose lease had ended and whose session had not, or a lock that retained it.
     pub(super) fn is_again(&self, other: &Self) -> bool {
         fn by(hold: &Hold) -> (usize, usize, Mode, i64, i64, &str) {
             (hold.row, hold.generation, hold.mode, hold.session, hold.token, &hold.node)
         }
-        matches!(self.mode, Mode::Leader | Mode::Lock) && by(self) == by(other)
+        self.mode != Mode::Beside && by(self) == by(other)
     }
 
     /// What the worker says of who it is.
