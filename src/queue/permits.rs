@@ -101,8 +101,9 @@ impl Limit {
 
     /// Resolves when the limit falls, or does not allow for `count`.
     pub(super) async fn falls(mut self, count: usize) {
-        let least = self.now().max(count);
+        let mut least = count;
         while self.now() >= least {
+            least = self.now();
             self.changed().await;
         }
     }

@@ -340,17 +340,22 @@ async fn retained_leases_are_given_up_when_a_caller_comes() {
     let others = testbed.curator().await.semaphore(&testbed.path, LIMIT).unwrap();
     for is_try in [false, true] {
         retained(&testbed, &client, &semaphore).await;
+        let began = Instant::now();
         let lease = match is_try {
             false => within("another client", others.acquire()).await.unwrap(),
             true => others.try_acquire().await.expect("nobody holds"),
         };
         testbed.nodes_are(0, 1).await;
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         drop(lease);
         testbed.nodes_are(0, 0).await;
     }
     retained(&testbed, &client, &semaphore).await;
+    client.took();
     let leases = within("several", semaphore.acquire_many(LIMIT)).await.unwrap();
     testbed.nodes_are(0, LIMIT).await;
+    let took = without_removals(client.took());
+    assert_eq!(took[..LIMIT], [Delete; LIMIT], "ahead of the creates: {took:?}");
     let began = Instant::now();
     assert!(others.try_acquire().await.unwrap_err().is_busy(), "all are held");
     assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
@@ -373,8 +378,10 @@ async fn no_lease_is_retained_while_another_client_waits() {
     let others = testbed.curator().await.semaphore(&testbed.path, LIMIT).unwrap();
     let waiting = asks_for(&others, LIMIT);
     testbed.nodes_are(1, 2 * LIMIT).await;
+    let began = Instant::now();
     leases.into_iter().for_each(drop);
     let all = served(waiting).await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     testbed.nodes_are(0, LIMIT).await;
     drop(all);
     testbed.nodes_are(0, 0).await;
@@ -394,9 +401,11 @@ async fn retained_leases_are_given_up_when_the_limit_falls_or_the_session_ends()
     eventually("the limit", async || semaphore.limit() == 4).await;
     settle().await;
     testbed.nodes_are(0, LIMIT).await;
+    let began = Instant::now();
     limit.set(3).await.unwrap();
     testbed.nodes_are(0, 0).await;
     retained(&testbed, &client, &semaphore).await;
     client.curator.close().await;
     testbed.nodes_are(0, 0).await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
