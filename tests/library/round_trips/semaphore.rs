@@ -370,21 +370,25 @@ async fn retained_leases_are_given_up_when_a_caller_comes() {
 async fn no_lease_is_retained_while_another_client_waits() {
     let testbed = testbed().await;
     let (client, semaphore) = retaining(&testbed).await;
-    retained(&testbed, &client, &semaphore).await;
-    let mut leases = Vec::new();
-    for _ in 0..LIMIT {
-        leases.push(semaphore.acquire().await.unwrap());
-    }
     let others = testbed.curator().await.semaphore(&testbed.path, LIMIT).unwrap();
-    let waiting = asks_for(&others, LIMIT);
-    testbed.nodes_are(1, 2 * LIMIT).await;
-    let began = Instant::now();
-    leases.into_iter().for_each(drop);
-    let all = served(waiting).await;
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    testbed.nodes_are(0, LIMIT).await;
-    drop(all);
-    testbed.nodes_are(0, 0).await;
+    for was_retained in [false, true] {
+        if was_retained {
+            retained(&testbed, &client, &semaphore).await;
+        }
+        let mut leases = Vec::new();
+        for _ in 0..LIMIT {
+            leases.push(semaphore.acquire().await.unwrap());
+        }
+        let waiting = asks_for(&others, LIMIT);
+        testbed.nodes_are(1, 2 * LIMIT).await;
+        let began = Instant::now();
+        leases.into_iter().for_each(drop);
+        let all = served(waiting).await;
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        testbed.nodes_are(0, LIMIT).await;
+        drop(all);
+        testbed.nodes_are(0, 0).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
