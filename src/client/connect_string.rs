@@ -19,7 +19,7 @@ pub(super) struct ConnectString<'a> {
     pub(super) chroot: LockPath,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Server<'a> {
     /// [`TLS_SCHEME`], [`TCP_SCHEME`] or empty.
     scheme: &'static str,
@@ -30,6 +30,11 @@ pub(super) struct Server<'a> {
 }
 
 impl<'a> ConnectString<'a> {
+    /// Names each server so many times.
+    pub(super) fn with_copies(self, copies: usize) -> Self {
+        Self { servers: self.servers.repeat(copies), ..self }
+    }
+
     pub(super) fn parse(text: &'a str) -> Result<Self, Error> {
         let invalid = |reason| invalid(text, reason);
         let mut servers = Vec::new();

@@ -13,6 +13,7 @@ use super::client::Client;
 use super::connect_string::{ConnectString, Server, invalid};
 use super::connector::ConnectorOptions;
 use super::failure::ClientError;
+use super::reconnecting::Reconnecting;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 #[cfg(feature = "simulation")]
@@ -32,7 +33,7 @@ pub(crate) struct Dialer {
 /// The servers, and how to connect to them. There is one target for each `Curator`.
 #[cfg_attr(feature = "simulation", allow(clippy::large_enum_variant))]
 enum Target {
-    /// The second is the connect string that the client takes.
+    /// The second is the connect string that the client takes, with copies of each server.
     Real(Connector, String),
     #[cfg(feature = "simulation")]
     Simulated(simulation::Target),
@@ -40,12 +41,6 @@ enum Target {
 
 /// The longest time to resolve the servers' names for the text of an error.
 const LONGEST_LOOKUP: Duration = Duration::from_secs(1);
-
-/// A server may be silent for this long at least: with less, a pause of its garbage collector would count as silence.
-const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
-
-/// A server may be silent for this long at most: a fifth of 40 s, the longest session that servers grant by default.
-const LONGEST_SILENCE: Duration = Duration::from_secs(8);
 
 impl Dialer {
     /// `connector` has all options except those of the session.
@@ -87,12 +82,15 @@ impl Dialer {
             refuse_names_that_no_certificate_has(connect_string, &parsed)?;
             choose_crypto_provider();
         }
-        let connector = if options.has_connection_timeout {
-            connector
-        } else {
-            connector.with_connection_timeout(longest_silence(session_timeout))
+        let has_own_silence = options.has_connection_timeout;
+        let servers = parsed.servers.len();
+        let plan = Reconnecting::plan(servers, session_timeout, has_own_silence);
+        let connector = match has_own_silence {
+            true => connector,
+            false => connector.with_connection_timeout(plan.silence),
         };
         let connector = connector.with_session_timeout(session_timeout).with_readonly(false);
+        let parsed = parsed.with_copies(plan.copies);
         Ok(Self {
             target: Target::Real(connector, parsed.to_string()),
             connect_string: connect_string.to_owned(),
@@ -125,8 +123,7 @@ impl Dialer {
             "" => LockPath::root(),
             path => LockPath::parse("chroot", path).map_err(|error| invalid(error.to_string()))?,
         };
-        let patience = longest_silence(session_timeout);
-        let target = simulation::Target::parse(servers, session_timeout, patience)
+        let target = simulation::Target::parse(servers, session_timeout)
             .map_err(|reason| invalid(reason.to_owned()))?;
         Ok(Self {
             target: Target::Simulated(target),
@@ -204,19 +201,6 @@ pub(crate) enum DialError {
     Transient(ClientError),
 }
 
-/// Returns after how long the client leaves a server that is silent, or that does not complete a handshake, for another one.
-///
-/// Zero leaves the choice to the client, which takes two fifths of the granted timeout `T`. The client may try the same server
-/// once more before another one, and notices each silence late, by an eighth: so it would leave after `9T/10`, when the lease is
-/// over. With a fifth it leaves after `9T/20`, and at least `2T/3 - T/7` of the lease is left when a server falls silent. These
-/// figures hold for `T` from 5 s on.
-fn longest_silence(session_timeout: Duration) -> Duration {
-    if session_timeout * 2 / 5 <= SHORTEST_SILENCE {
-        return Duration::ZERO;
-    }
-    (session_timeout / 5).clamp(SHORTEST_SILENCE, LONGEST_SILENCE)
-}
-
 /// The client needs one thread that resolves names, and one that waits for sockets and timers.
 const THREADS_OF_THE_CLIENT: usize = 2;
 
@@ -263,21 +247,15 @@ fn refuse_names_that_no_certificate_has(
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use tokio::net::TcpListener;
+    use tokio::time::Instant;
+
+    use super::super::reconnecting::pauses;
     use super::*;
 
     const T: Duration = Duration::from_secs(60);
-
-    #[test]
-    fn a_lease_outlasts_a_server_that_is_silent_twice() {
-        let seconds = Duration::from_secs;
-        for (asked, granted) in [(5, 5), (12, 12), (40, 40), (60, 40), (60, 60)] {
-            let left_of_the_lease = seconds(granted) * 2 / 3 - seconds(granted) / 7;
-            let noticed = longest_silence(seconds(asked)) * 9 / 8;
-            assert!(noticed * 2 < left_of_the_lease, "{asked}, {granted}");
-        }
-        assert_eq!(longest_silence(seconds(2)), Duration::ZERO);
-        assert_eq!(longest_silence(seconds(4)), seconds(1));
-    }
 
     #[test]
     fn a_connection_timeout_of_ones_own_is_kept() {
@@ -290,6 +268,33 @@ mod tests {
             let shown = format!("{connector:?}");
             assert!(shown.contains(&format!("connection_timeout: {expected}")), "{shown}");
         }
+    }
+
+    /// Fails if a newer client pauses otherwise than [`pauses`] says.
+    #[tokio::test]
+    async fn the_client_pauses_between_its_tries_as_the_plan_expects() {
+        const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let began = Instant::now();
+        let connector = zk::Client::connector().with_session_timeout(SESSION_TIMEOUT);
+        let servers = [address.as_str(); 2].join(",");
+        let mut connecting = pin!(connector.connect(&servers));
+        let mut tries = Vec::new();
+        loop {
+            tokio::select! {
+                ended = &mut connecting => break drop(ended.unwrap_err()),
+                // The connection is closed at once.
+                _ = listener.accept() => tries.push(began.elapsed()),
+            }
+        }
+        let mut at = Duration::ZERO;
+        for (tried, pause) in tries[2..].iter().zip(pauses(2)) {
+            at += pause.shortest;
+            assert!(*tried >= at, "{tries:?}");
+        }
+        // By the plan, the last of ten comes after 3.8 s at the latest.
+        assert!((8..=10).contains(&tries.len()), "{tries:?}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod dialer;
 mod failure;
 mod limits;
 mod link;
+mod reconnecting;
 mod requests;
 #[cfg(all(test, feature = "simulation"))]
 #[path = "../../tests/seam_equivalence/mod.rs"]
@@ -36,5 +37,7 @@ pub(crate) use self::dialer::{DialError, Dialer};
 pub(crate) use self::failure::{ClientError, Failed, Failure, WriteFailure};
 pub(crate) use self::limits::{check_contender, check_frame, create_size};
 pub(crate) use self::link::{LinkState, LinkWatch};
+#[cfg(feature = "simulation")]
+pub(crate) use self::reconnecting::Reconnecting;
 pub(crate) use self::types::{Change, Created, Listing, Node, Write, world_anyone_acl};
 pub(crate) use self::watch::{ChildrenWatch, NodeEvent, NodeWatch, WatchPermit};

@@ -22,7 +22,6 @@ impl Admin {
             world: world.clone(),
             links: vec![link],
             timeout: Duration::from_secs(60),
-            patience: Duration::from_secs(8),
             ids: Ids::default(),
         };
         loop {

@@ -10,7 +10,7 @@ use super::op::{Ids, Op};
 use super::sim_client::{Address, Outcome, SimClient};
 use super::state::{State, millis};
 use super::world::World;
-use crate::client::{LinkState, ServerError};
+use crate::client::{LinkState, Reconnecting, ServerError};
 
 /// A handle on a client. Dropping the last handle closes the session.
 #[derive(Clone, Debug)]
@@ -58,17 +58,12 @@ pub(crate) struct Target {
     pub(super) world: Arc<World>,
     pub(super) links: Vec<usize>,
     pub(super) timeout: Duration,
-    pub(super) patience: Duration,
     pub(super) ids: Ids,
 }
 
 impl Target {
     /// Parses a connect string, without the first `sim:`.
-    pub(crate) fn parse(
-        servers: &str,
-        timeout: Duration,
-        patience: Duration,
-    ) -> Result<Self, &'static str> {
+    pub(crate) fn parse(servers: &str, timeout: Duration) -> Result<Self, &'static str> {
         let numbers = |server: &str| {
             let (world, link) = server.trim_start_matches("sim:").split_once('.')?;
             Some((world.parse().ok()?, link.parse().ok()?))
@@ -80,7 +75,7 @@ impl Target {
         let world = World::here().filter(is_here);
         let world = world.ok_or("that simulation is over, or runs on another thread")?;
         let links = numbers.into_iter().map(|(_, link)| link).collect();
-        Ok(Self { world, links, timeout, patience, ids: Ids::default() })
+        Ok(Self { world, links, timeout, ids: Ids::default() })
     }
 
     /// Sets the credentials that each session shows. Passwords are not hashed.
@@ -95,11 +90,13 @@ impl Target {
     pub(crate) async fn dial(&self) -> Result<Client, ServerError> {
         let (dialed, outcome) = oneshot::channel();
         let number = self.world.change(|state| {
+            let addresses = self.addresses(state);
+            let plan = Reconnecting::plan(addresses.len(), self.timeout, false);
             let client = SimClient::new(
-                self.addresses(state),
+                addresses.repeat(plan.copies),
                 self.ids.clone(),
                 millis(self.timeout),
-                millis(self.patience),
+                millis(plan.silence),
                 state.events.now(),
                 dialed,
             );

@@ -15,6 +15,7 @@ mod leader;
 mod multi_lock;
 mod mutex;
 mod once;
+mod outages;
 mod product;
 mod read_write_lock;
 mod semaphore;

@@ -92,6 +92,10 @@ pub(crate) enum What {
     CopyName(usize, usize),
     StopServer(usize),
     PauseServer(usize),
+    /// All servers refuse.
+    StopServers,
+    /// All servers are silent.
+    PauseServers,
     Isolate(usize),
     Part(usize, usize),
     Lag(usize),
@@ -200,6 +204,15 @@ impl Plan {
         let mut later = Rng::with_seed(seed ^ 0x6a75_6467_6573);
         let kept = [1_000, 40, 11, 3][later.usize(..4)];
         let apply_lag = [1, 1, 10, 60][later.usize(..4)];
+        // Outages of all servers, of a tenth to twice a session timeout.
+        for _ in 0..[0, 0, 1, 2][later.usize(..4)] {
+            let what = [What::StopServers, What::PauseServers][later.usize(..2)];
+            let session = processes.first().map_or(15_000, |member| member.session);
+            let lasts = later.u64(session / 10..2 * session);
+            let at = later.u64(..length.as_millis() as u64 / 2);
+            faults.push(Fault { at, lasts, what });
+        }
+        faults.sort_by_key(|fault| fault.at);
         let version = Version::ALL[Rng::with_seed(seed ^ 0x7665_7273).usize(..Version::ALL.len())];
         Self {
             seed,

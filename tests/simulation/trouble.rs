@@ -1,10 +1,11 @@
 //! What goes wrong, and is mended again.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use zookeeper_recipes::simulation::{
-    Admin, Cut, Direction, Fault as Struck, Link, Message, Operation, Partition,
+    Admin, Cut, Direction, Ensemble, Fault as Struck, Link, Message, Operation, Partition,
 };
 
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
@@ -34,8 +35,8 @@ enum Wrong {
     Parted(#[allow(dead_code)] Partition),
     Paused(usize),
     Killed(usize),
-    Stopped(usize),
-    PausedServer(usize),
+    Stopped(Range<usize>),
+    PausedServers(Range<usize>),
     Lagging(usize),
 }
 
@@ -150,14 +151,10 @@ async fn begin(run: &Run, members: &Members, admin: &Admin, fault: &Fault) -> Op
             judge.killed();
             Wrong::Killed(process)
         }
-        What::StopServer(server) => {
-            ensemble.stop(server);
-            Wrong::Stopped(server)
-        }
-        What::PauseServer(server) => {
-            ensemble.pause(server);
-            Wrong::PausedServer(server)
-        }
+        What::StopServer(server) => stop(ensemble, server..server + 1),
+        What::StopServers => stop(ensemble, 0..ensemble.servers()),
+        What::PauseServer(server) => pause(ensemble, server..server + 1),
+        What::PauseServers => pause(ensemble, 0..ensemble.servers()),
         What::Isolate(server) => Wrong::Parted(ensemble.isolate(server)),
         What::Part(from, to) => Wrong::Parted(ensemble.part(from, to)),
         What::Lag(server) => {
@@ -169,6 +166,16 @@ async fn begin(run: &Run, members: &Members, admin: &Admin, fault: &Fault) -> Op
         judge.struck(1);
     }
     Some(wrong)
+}
+
+fn stop(ensemble: &Ensemble, servers: Range<usize>) -> Wrong {
+    servers.clone().for_each(|server| ensemble.stop(server));
+    Wrong::Stopped(servers)
+}
+
+fn pause(ensemble: &Ensemble, servers: Range<usize>) -> Wrong {
+    servers.clone().for_each(|server| ensemble.pause(server));
+    Wrong::PausedServers(servers)
 }
 
 fn mend(run: &Run, members: &mut Members, wrong: Wrong) {
@@ -183,8 +190,8 @@ fn mend(run: &Run, members: &mut Members, wrong: Wrong) {
         Wrong::Killed(process) => {
             members.running[process] = run.start(process, members.links[process].connect_string());
         }
-        Wrong::Stopped(server) => run.ensemble.start_again(server),
-        Wrong::PausedServer(server) => run.ensemble.resume(server),
+        Wrong::Stopped(servers) => servers.for_each(|server| run.ensemble.start_again(server)),
+        Wrong::PausedServers(servers) => servers.for_each(|server| run.ensemble.resume(server)),
         Wrong::Lagging(server) => run.ensemble.lag(server, Duration::ZERO),
     }
     run.ensemble.note(format_args!("! over"));
@@ -193,26 +200,38 @@ fn mend(run: &Run, members: &mut Members, wrong: Wrong) {
 /// Somebody who puts copies in the place of contenders, of the same name but for the number; until whoever lost a reply has
 /// looked for its node.
 async fn copy_names(run: &Run, admin: &Admin, top: &str) {
-    let mut copies = Vec::new();
-    // Strangers go by the names of their nodes, which a copy on a path that is made anew may have. A node without a session
-    // is no contender's.
-    let is_ours = |child: &String| {
-        let node = run.ensemble.node(&format!("{top}/{child}"));
-        node.is_some_and(|(data, owner)| data != b"stranger" && owner != 0)
-    };
-    for child in run.ensemble.children(top).into_iter().filter(is_ours) {
+    let node_at = |child: &str| run.ensemble.node(&format!("{top}/{child}"));
+    // The names without their numbers, each with the session that had it.
+    let mut copied = Vec::new();
+    let mut is_unknown = false;
+    for child in run.ensemble.children(top) {
+        // Strangers go by the names of their nodes, which a copy on a path that is made anew may have. A node without a session
+        // is no contender's.
+        let Some((data, owner)) = node_at(&child) else { continue };
+        if data == b"stranger" || owner == 0 {
+            continue;
+        }
         let name = child.trim_end_matches(|digit: char| digit.is_ascii_digit());
         let mode = CreateMode::EphemeralSequential;
         let copy = format!("{top}/{name}");
-        let made = admin.create(&copy, b"copy", mode, &Acls::anyone_all()).await;
-        copies.extend(made.map(|(copy, _)| copy));
+        is_unknown |= admin.create(&copy, b"copy", mode, &Acls::anyone_all()).await.is_err();
+        copied.push((name.to_owned(), owner));
         let node = format!("{top}/{child}");
         run.judge.operator_deletes(&node);
         let _ = admin.delete(&node, None).await;
     }
-    sleep(Duration::from_secs(2)).await;
-    for copy in copies {
-        let _ = admin.delete(&copy, None).await;
+    // A create without an answer may take effect late.
+    for _ in 0..if is_unknown { 5 } else { 1 } {
+        sleep(Duration::from_secs(2)).await;
+        for child in run.ensemble.children(top) {
+            let owner = node_at(&child).map(|(_, owner)| owner);
+            let is_copy = |(name, had): &(String, i64)| {
+                child.starts_with(name) && owner.is_some_and(|owner| owner != *had)
+            };
+            if copied.iter().any(is_copy) {
+                let _ = admin.delete(&format!("{top}/{child}"), None).await;
+            }
+        }
     }
 }
 

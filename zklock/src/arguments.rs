@@ -179,11 +179,11 @@ pub(crate) enum Command {
     },
 }
 
-/// Run a command while a lock is held. If no server answers for half of the session timeout, the command gets TERM, and KILL before
+/// Run a command while a lock is held. If no server answers for 5/8 of the session timeout, the command gets TERM, and KILL before
 /// another process can get the lock.
 #[derive(Debug, Args)]
 #[command(override_usage = "zklock run [OPTIONS] <PATH>... -- <COMMAND> [ARG]...", after_help = format!(
-    "The command gets TERM when no server answered for half of --session-timeout.\n\
+    "The command gets TERM when no server answered for 5/8 of --session-timeout.\n\
      Exit code: the command's; 75: busy, 76: lost, 64: usage, 69: no ZooKeeper,\n\
      126, 127: cannot execute, 128+N: signal N.\n\
      Example: zklock run /jobs/nightly -n -- ./job.sh. {SEE_ALSO}"
@@ -243,7 +243,7 @@ pub(crate) struct Supervision {
         hide_possible_values = true
     )]
     pub(crate) on_lost: OnLost,
-    /// Time from TERM to KILL [default: a sixth of the session timeout]
+    /// Time from TERM to KILL [default: 1/6 of the session timeout, 1/24 in an outage]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) kill_after: Option<Duration>,
 }
@@ -347,14 +347,31 @@ pub(crate) struct Check {
     pub(crate) path: Option<String>,
 }
 
+/// The shortest default of [`Grace::notice`], unless the session is as short.
+const SHORTEST_NOTICE: Duration = Duration::from_secs(1);
+
+/// How long a command has to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Grace {
+    /// The time from TERM to KILL.
+    pub(crate) kill_after: Duration,
+    /// The time from TERM to the end of the lease, if no server answers.
+    pub(crate) notice: Duration,
+}
+
 impl Supervision {
-    /// Returns the time from TERM to KILL: that of the option, or a sixth of the session timeout that the servers
-    /// granted.
-    pub(crate) fn kill_after(&self, session: Duration) -> Result<Duration, Failure> {
+    /// Returns the times from TERM to KILL: that of the option, or shares of the session timeout that the servers granted. The end of
+    /// the lease is told so late that a command outlasts an outage of a third of the session timeout. The last answer may be
+    /// a seventh old when the outage begins, and the next one may take a tenth.
+    pub(crate) fn grace(&self, session: Duration) -> Result<Grace, Failure> {
         let longest = session / 3;
         match self.kill_after {
-            None => Ok(session / 6),
-            Some(time) if time <= longest => Ok(time),
+            None => {
+                let kill_after = session / 6;
+                let notice = (session / 24).max(SHORTEST_NOTICE).min(kill_after);
+                Ok(Grace { kill_after, notice })
+            }
+            Some(time) if time <= longest => Ok(Grace { kill_after: time, notice: time }),
             Some(time) => Err(Failure::usage(format!(
                 "--kill-after {time:?} is too long: at most a third of the session timeout, which is {session:?}"
             ))),

@@ -140,10 +140,10 @@ pub(crate) fn warn_of_short_session(curator: &Curator, settings: &Settings) {
 /// Returns what is wrong with the granted session timeout, if it is shorter than the one that was asked for.
 pub(crate) fn short_session(granted: Duration, asked: Duration) -> Option<String> {
     let shown = humantime::format_duration;
-    let ends = granted / 2;
+    let ends = granted / 3;
     (granted < asked).then(|| {
         format!(
-            "the servers grant a session timeout of {}, not {}, so by default a command is ended after an outage of {}: raise \
+            "the servers grant a session timeout of {}, not {}, so by default a command may be ended in an outage of more than {}: raise \
              maxSessionTimeout (or tickTime) in zoo.cfg of each server, or lower --session-timeout",
             shown(granted),
             shown(asked),

@@ -43,7 +43,7 @@ async fn take_part(
     unconfirmed: &mut bool,
 ) -> Outcome {
     // Checked now, and not only once this process leads.
-    arguments.supervision.kill_after(curator.session_timeout()?)?;
+    arguments.supervision.grace(curator.session_timeout()?)?;
     let latch = curator.leader_latch(&arguments.path)?;
     signals.unless_ended(nesting::check(curator, &arguments.path, |_, _| true)).await??;
     let outcome = if arguments.command.is_empty() {
@@ -147,7 +147,7 @@ impl Candidate<'_> {
         };
         let supervisor = Supervisor {
             on_lost: supervision.on_lost,
-            kill_after: supervision.kill_after(session)?,
+            grace: supervision.grace(session)?,
             on_revoke: OnRevoke::Term,
             servers: self.settings.server.clone(),
             session,

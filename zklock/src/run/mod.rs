@@ -61,7 +61,7 @@ pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     };
     let mut ending = Ending::default();
     let outcome = async {
-        arguments.supervision.kill_after(curator.session_timeout()?)?;
+        arguments.supervision.grace(curator.session_timeout()?)?;
         match &arguments.once {
             Some(key) => wait.run_once(key, &mut signals, &mut ending).await,
             None => wait.run_locked(&mut signals, &mut ending).await,
@@ -246,7 +246,7 @@ impl Wait<'_> {
         let session = self.curator.session_timeout()?;
         let supervisor = Supervisor {
             on_lost: supervision.on_lost,
-            kill_after: supervision.kill_after(session)?,
+            grace: supervision.grace(session)?,
             on_revoke: self.arguments.on_revoke,
             servers: self.settings.server.clone(),
             session,

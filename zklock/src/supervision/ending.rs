@@ -4,19 +4,16 @@
 //! (`session/lease` of the library). So a command that is killed at the end of the lease is dead before that. The
 //! command gets TERM some time ahead of that. A supervisor that was frozen sees what is due as soon as it runs again.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::clock::BootInstant;
-use crate::arguments::OnLost;
+use crate::arguments::{Grace, OnLost};
 
 /// The rules by which a command is supervised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) on_lost: OnLost,
-    /// The time from TERM to KILL.
-    pub(crate) kill_after: Duration,
+    pub(crate) grace: Grace,
     /// The end of the lease.
     pub(crate) lease_end: BootInstant,
 }
@@ -132,7 +129,7 @@ impl Ending {
             self.terminate(Cause::LeaseEnding);
         }
         if self.phase == Phase::TermDue {
-            self.phase = Phase::Terminated(now.after(self.plan.kill_after));
+            self.phase = Phase::Terminated(now.after(self.plan.grace.kill_after));
             return Due::Term;
         }
         Due::Nothing
@@ -150,7 +147,7 @@ impl Ending {
 
     fn term_at(&self) -> Option<BootInstant> {
         let has_term = self.plan.on_lost == OnLost::Term;
-        has_term.then(|| self.plan.lease_end.before(self.plan.kill_after))
+        has_term.then(|| self.plan.lease_end.before(self.plan.grace.notice))
     }
 
     fn kill_at(&self) -> Option<BootInstant> {
@@ -164,6 +161,8 @@ impl Ending {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -174,7 +173,23 @@ mod tests {
 
     /// The lease ends at 20, and TERM comes 5 before KILL.
     fn ending(on_lost: OnLost) -> Ending {
-        Ending::new(Plan { on_lost, kill_after: SECOND * 5, lease_end: at(20) })
+        let grace = Grace { kill_after: SECOND * 5, notice: SECOND * 5 };
+        Ending::new(Plan { on_lost, grace, lease_end: at(20) })
+    }
+
+    #[test]
+    fn the_end_of_a_lease_is_told_later_than_a_loss() {
+        let grace = Grace { kill_after: SECOND * 5, notice: SECOND };
+        let plan = Plan { on_lost: OnLost::Term, grace, lease_end: at(20) };
+        let mut ending = Ending::new(plan.clone());
+        assert_eq!((ending.due(at(18)), ending.next()), (Due::Nothing, Some(at(19))));
+        assert_eq!((ending.due(at(19)), ending.due(at(20))), (Due::Term, Due::Kill));
+        let mut lost = Ending::new(plan);
+        lost.lost();
+        assert_eq!(
+            (lost.due(at(3)), lost.due(at(7)), lost.due(at(8))),
+            (Due::Term, Due::Nothing, Due::Kill)
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::ending::{Cause, Plan};
 use super::orphans::Orphans;
 use super::watched::Watched;
 use super::wire::{Ended, Order, Report};
-use crate::arguments::{OnLost, OnRevoke};
+use crate::arguments::{Grace, OnLost, OnRevoke};
 use crate::exit::{CANNOT_EXECUTE, Failure, INTERNAL, LOST, say};
 use crate::log::Event;
 use crate::metrics;
@@ -37,7 +37,7 @@ const KILLED: u8 = 128 + 9;
 #[derive(Clone, Debug)]
 pub(crate) struct Supervisor {
     pub(crate) on_lost: OnLost,
-    pub(crate) kill_after: Duration,
+    pub(crate) grace: Grace,
     pub(crate) on_revoke: OnRevoke,
     /// The servers, for people to read.
     pub(crate) servers: String,
@@ -78,9 +78,9 @@ impl Supervisor {
         hold: &Watched,
         signals: &mut Signals,
     ) -> Result<End, Failure> {
-        let Self { on_lost, kill_after, .. } = *self;
+        let Self { on_lost, grace, .. } = *self;
         let lease_end = lease_end(hold);
-        let plan = Plan { on_lost, kill_after, lease_end };
+        let plan = Plan { on_lost, grace, lease_end };
         go_on_at_ctrl_z()?;
         let supervised =
             Supervised::start(command, hold.environment(), plan).map_err(cannot_start)?;
@@ -125,14 +125,14 @@ impl Supervisor {
         let is_reported = loss.is_some() && on_lost == OnLost::Warn;
         let in_time = at.is_some_and(|at| at <= lease_end);
         let silence = self.silence();
-        let sent = self.sent();
+        let sent = self.sent(cause);
         Ok(End { path, code, cause, silence, sent, loss, is_reported, in_time, is_refused })
     }
 
     /// Says for how long no server has answered when TERM is sent.
     fn silence(&self) -> String {
         let lease = self.session * 2 / 3;
-        let before = if self.on_lost == OnLost::Kill { Duration::ZERO } else { self.kill_after };
+        let before = if self.on_lost == OnLost::Kill { Duration::ZERO } else { self.grace.notice };
         let shown =
             |time: Duration| humantime::format_duration(Duration::from_secs(time.as_secs()));
         format!(
@@ -143,10 +143,12 @@ impl Supervisor {
         )
     }
 
-    fn sent(&self) -> String {
+    fn sent(&self, cause: Option<Cause>) -> String {
+        let Grace { kill_after, notice } = self.grace;
         match self.on_lost {
             OnLost::Term => {
-                let after = humantime::format_duration(self.kill_after);
+                let is_late = cause == Some(Cause::LeaseEnding);
+                let after = humantime::format_duration(if is_late { notice } else { kill_after });
                 format!("TERM, and KILL after {after}")
             }
             OnLost::Kill | OnLost::Warn => "KILL".to_owned(),
@@ -247,7 +249,7 @@ impl Watch<'_> {
                 let path = &self.path;
                 return Event::Lost.say(&format!("lost {path}: {loss}; the command goes on"));
             }
-            (OnLost::Term, loss) if loss != Loss::LeaseEnded => self.supervisor.kill_after,
+            (OnLost::Term, loss) if loss != Loss::LeaseEnded => self.supervisor.grace.kill_after,
             _ => Duration::ZERO,
         };
         self.overdue = Some(Box::pin(sleep(wait)));
