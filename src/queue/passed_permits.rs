@@ -33,6 +33,8 @@ pub(super) struct PassedPermits {
 struct State {
     /// True while a head wants one permit, or the mutex is on its way to the next head.
     is_open: bool,
+    /// The number of callers in the queue of the mutex, heads included.
+    in_line: usize,
     /// The number of heads: two for the moment in which one follows the other.
     heads: usize,
     /// The queue of each permit that is kept. Some may be deleted by now.
@@ -106,7 +108,7 @@ impl PassedPermits {
 }
 
 /// A caller in the queue of the mutex. Dropping this, after the hold of the mutex, deletes all that is kept, unless another task of
-/// this process has the mutex now.
+/// this process is in line and one has the mutex now.
 pub(super) struct InLine {
     mutex: Arc<QueueDriver>,
     is_head: bool,
@@ -114,6 +116,7 @@ pub(super) struct InLine {
 
 impl InLine {
     pub(super) fn new(mutex: &Arc<QueueDriver>) -> Self {
+        mutex.passed.state.lock().in_line += 1;
         Self { mutex: mutex.clone(), is_head: false }
     }
 
@@ -123,19 +126,22 @@ impl InLine {
         let mut state = self.mutex.passed.state.lock();
         state.heads += 1;
         state.is_open = wants_one;
+        let unwanted = (!wants_one).then(|| state.take_all());
         drop(state);
-        if !wants_one {
-            self.mutex.passed.give_up();
+        if let Some(unwanted) = unwanted {
+            unwanted.give_up();
         }
     }
 }
 
 impl Drop for InLine {
     fn drop(&mut self) {
-        let is_passed = self.mutex.is_held();
         let mut state = self.mutex.passed.state.lock();
+        state.in_line -= 1;
         state.heads -= usize::from(self.is_head);
-        if is_passed || state.heads > 0 {
+        // Asked under the lock: the last one that leaves must see that the mutex has gone.
+        let is_passed = state.heads > 0 || self.mutex.is_held();
+        if state.in_line > 0 && is_passed {
             return;
         }
         state.is_open = false;

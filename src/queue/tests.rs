@@ -395,6 +395,42 @@ fn a_permit_that_is_offered_while_the_last_head_leaves_is_deleted() {
     });
 }
 
+/// Two heads leave while the mutex leaves the process.
+#[test]
+fn the_last_of_two_callers_that_leave_closes_the_line() {
+    explore(|queue| {
+        let hold = queue.acquire();
+        let mut in_line = InLine::new(&queue.driver);
+        in_line.becomes_head(true);
+        let mut next = queue.join();
+        let next_in_line = InLine::new(&queue.driver);
+        let first = spawn(move || {
+            drop(hold);
+            drop(in_line);
+        });
+        let entering = queue.clone();
+        let second = spawn(move || {
+            let mut next_in_line = next_in_line;
+            let held = loop {
+                if let Some(hold) = answer_of(&mut next) {
+                    break hold;
+                }
+                entering.run_entry();
+                shuttle::thread::yield_now();
+            };
+            next_in_line.becomes_head(true);
+            drop(held);
+            drop(next);
+            drop(next_in_line);
+            while entering.run_entry() {}
+        });
+        join(first);
+        join(second);
+        while queue.run_entry() {}
+        assert!(!queue.driver.passed.are_wanted(), "nobody is in line");
+    });
+}
+
 /// Catches "driver: a join is one step".
 #[test]
 fn callers_that_join_at_once_are_all_answered() {

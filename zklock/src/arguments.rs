@@ -243,7 +243,7 @@ pub(crate) struct Supervision {
         hide_possible_values = true
     )]
     pub(crate) on_lost: OnLost,
-    /// Time from TERM to KILL [default: 1/6 of the session timeout, 1/24 in an outage]
+    /// Time from TERM to KILL [default: a sixth of the session timeout]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) kill_after: Option<Duration>,
 }
