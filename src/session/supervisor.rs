@@ -295,7 +295,13 @@ impl Supervisor {
                 biased;
                 () = &mut closing => break Event::Close,
                 () = session.replaced().cancelled() => break Event::Over,
-                state = link.changed() => break event_of(state),
+                state = link.changed() => {
+                    // A process that was stopped may notice the disconnection before the timer.
+                    if answering {
+                        warn_if_late(session, checked, BootInstant::now(), &mut self.warned_late);
+                    }
+                    break event_of(state);
+                }
                 () = sleep(lease_left.unwrap_or_default()), if lease_left.is_some() => {
                     // The timer only wakes this task. The clock says whether the lease has ended.
                     let ended = session.lease.check(BootInstant::now());

@@ -167,7 +167,8 @@ async fn under_the_policy_of_the_session_a_hold_overlaps_the_next_one() {
     assert!(guard.is_held(), "{:?}", guard.loss());
     assert_eq!(within("the loss", guard.lost()).await, Loss::SessionExpired);
     let lost = heard.elapsed();
-    assert!((SHORT * 7 / 5..SHORT * 8 / 5 + lateness()).contains(&lost), "{lost:?}");
+    // The last answer came a little before `heard`.
+    assert!((SHORT * 27 / 20..SHORT * 8 / 5 + lateness()).contains(&lost), "{lost:?}");
     assert!(is_real() || both.elapsed() > SHORT / 4, "{:?}", both.elapsed());
     drop(stalled);
     next.release().await.unwrap();
