@@ -150,12 +150,13 @@ fn peers(recipe: Recipe, sabotage: Sabotage) -> Result<Vec<Peer>> {
     let peers: Vec<_> =
         names.split(',').filter(|name| !name.is_empty()).map(Peer::find).collect::<Result<_>>()?;
     let has_kazoo = peers.iter().any(|peer| peer.name.starts_with("kazoo"));
-    let is_possible = match recipe {
-        Recipe::Mutex => true,
-        Recipe::Rw | Recipe::Semaphore => !has_kazoo,
-        Recipe::Leader => false,
-    };
-    if !peers.is_empty() && !(is_possible && sabotage == Sabotage::None) {
+    let is_possible = sabotage == Sabotage::None
+        && match recipe {
+            Recipe::Mutex => true,
+            Recipe::Rw | Recipe::Semaphore => !has_kazoo,
+            Recipe::Leader => false,
+        };
+    if !peers.is_empty() && !is_possible {
         let reason = "peers contend without SABOTAGE, Curator by RECIPE=mutex, rw or semaphore, kazoo by mutex";
         return Err(format!("PEERS={names}: {reason}").into());
     }
