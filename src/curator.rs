@@ -368,7 +368,8 @@ impl CuratorBuilder {
     ///
     /// * the lock of a crashed process passes to the next waiter after 15 s and a tick of the server;
     /// * a hold lasts until two thirds of the timeout, 10 s, have passed since the last answered probe. An outage of all servers
-    ///   costs holds if it is longer than 7.5 to 10 s, because the last probe may be a seventh of the timeout old;
+    ///   that ends within 6.5 s costs none. A longer one costs them after 7.9 to 10 s, because the last probe may be a seventh of the
+    ///   timeout old;
     /// * servers that are restarted one at a time cost no hold, if a server answers within that time.
     ///
     /// A shorter timeout passes the locks of a crashed process on sooner, and loses holds in shorter outages.
@@ -421,7 +422,7 @@ impl CuratorBuilder {
     /// session is refused.
     ///
     /// The session timeout and the credentials are set on top. So is a connection timeout (after how long the client leaves a
-    /// silent server) if the connector has none: a fifth of the session timeout, at least 1 s and at most 8 s. Below a session
+    /// silent server) if the connector has none: a fifth of the session timeout or less, at least 1 s and at most 8 s. Below a session
     /// timeout of 2.5 s the client's own is used, two fifths.
     #[doc(alias = "zookeeperFactory")]
     #[doc(alias = "zkClientConfig")]

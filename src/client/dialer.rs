@@ -293,7 +293,7 @@ mod tests {
             at += pause.shortest;
             assert!(*tried >= at, "{tries:?}");
         }
-        // By the plan, the last of ten comes after 3.8 s at the latest.
+        // The last of ten comes after 3.8 s at the latest, by the plan.
         assert!((8..=10).contains(&tries.len()), "{tries:?}");
     }
 

@@ -1,4 +1,4 @@
-//! How the client is to look for a server after the connection has broken. Pure.
+//! The plan by which the client looks for a server after the connection has broken. Pure.
 //!
 //! `zookeeper-client` 0.11.2 tries the addresses that it is given in rounds. It draws their order after each connection. The first
 //! round has no pauses. In round `r = 1, 2, …` after it, the client pauses for `min(1 s, n * 100 ms) * 2^(r - 1)` before the first of
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// A server may be silent for this long at least: with less, a pause of its garbage collector would count as silence.
 const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
 
-/// The same, if it is the price of copies.
+/// The shortest silence that copies may cost.
 const SHORTEST_SILENCE_WITH_COPIES: Duration = Duration::from_millis(1500);
 
 /// The longest session that servers grant by default.
@@ -30,7 +30,7 @@ const MOST_ADDRESSES: usize = 64;
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reconnecting {
-    /// How many times the client is given each server.
+    /// The number of times that the client is given each server.
     pub(crate) copies: usize,
     /// After how long the client leaves a server that is silent, or that does not complete a handshake. Zero leaves the choice to
     /// the client, which takes two fifths of the granted timeout.
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(plan(3, 4).silence, SECOND);
     }
 
-    /// With one copy, 15 s and three servers lose each hold in an outage of more than 5.5 s.
+    /// Three servers with one copy each lose, with 15 s, each hold in an outage of more than 5.5 s.
     #[test]
     fn a_lease_outlasts_outages_of_half_of_the_session_timeout_less_a_second() {
         for session_timeout in [15, 20, 30, 40, 60, 180] {

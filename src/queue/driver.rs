@@ -54,7 +54,7 @@ pub(super) struct QueueDriver {
     /// The permits that are kept for callers of this queue, if it is that of a semaphore's mutex.
     pub(super) passed: PassedPermits,
     /// The semaphore of the node, if it is a permit.
-    pub(super) permit: Option<PermitOf>,
+    permit: Option<PermitOf>,
     inner: Mutex<Inner>,
 }
 

@@ -52,7 +52,7 @@
 //! * I3: only a present hold changes its node; a late guard of an earlier hold changes nothing.
 //! * I4: a hold begins in the step that checked the lease, the closing and the session.
 //! * I5: without a hold, a node is kept only while callers wait to hear whether it is the sole contender (`Undecided`), or
-//!   while none waits and its retention lasts (`Retained`).
+//!   while none waits and its retention lasts (`Retained`). A permit is `Retained` also while the head is about to take it.
 //! * I6: the node never passes to a caller that joined after a foreign contender was seen.
 //! * I7, which the driver keeps: wakes, answers, metrics and drops happen outside the lock.
 
