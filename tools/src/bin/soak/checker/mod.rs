@@ -19,7 +19,7 @@
 //! 1. No two claims overlap that exclude each other. A mutex excludes all, and so does a writer; readers do not exclude
 //!    readers; a write hold and the read that was taken beside it are one holder. Of a semaphore no more leases are claimed at one moment than there are.
 //! 2. Tokens rise in the order of claims that exclude each other, and none is given twice; but holds in turn by one node
-//!    (a leader's terms, a mutex that retained it) share its token, do not overlap, and no other token is claimed in between.
+//!    (a leader's terms, a lock that retained it) share its token, do not overlap, and no other token is claimed in between.
 //! 3. After a no, a reported loss or a release there is no yes.
 //! 4. A hold ends by a release or is reported lost, except with its process.
 //! 5. Each counter is one chain of increments: every accepted write is in it, every refused one is not, one of unknown

@@ -29,10 +29,12 @@ rules! {
         ["0 10-20#5 30-40#5", 0]
         ["0 10-20#5 19-30#5", 1]
         ["0 10-20#5 30-40#5 | 1 22-28#6", 1]
-        // Another node; the next process of the row; a write lock, which retains nothing.
+        // Another node; the next process of the row.
         ["0 10-20#5 30-40#5@6", 1]
         ["0 10-20#5 | 0+ 30-40#5", 1]
-        ["0 write 10-20#5 30-40#5", 1]
+        // A write lock retains its node too.
+        ["0 write 10-20#5 30-40#5", 0]
+        ["0 write 10-20#5 19-30#5", 1]
     after_a_no_a_loss_or_a_release_there_is_no_yes:
         ["0 10#5 y10#5 n20#5 y30#5", 1]
         ["0 10#5 y10#5 r20#5 y30#5", 1]
