@@ -129,10 +129,13 @@ pub use crate::curator::Curator;
 pub use crate::curator::CuratorBuilder;
 pub use crate::error::{Error, ErrorKind, Loss, Released};
 pub use crate::fencing_token::FencingToken;
+pub use crate::recipes::group;
 pub use crate::recipes::leader;
 pub use crate::recipes::multi_lock::InterProcessMultiLock;
 pub use crate::recipes::mutex::InterProcessMutex;
 pub use crate::recipes::once::{InterProcessOnce, OnceOutcome};
+#[doc(alias = "PersistentEphemeralNode")]
+pub use crate::recipes::persistent_node::{PersistentNode, PersistentNodeState};
 pub use crate::recipes::read_write_lock::{InterProcessReadWriteLock, WriteGuard};
 #[doc(alias = "InterProcessSemaphore")]
 #[doc(alias = "InterProcessSemaphoreMutex")]

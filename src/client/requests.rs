@@ -89,6 +89,16 @@ impl Client {
         self.create(path, data, acls, CreateMode::Persistent)
     }
 
+    /// Creates an ephemeral node. Its parent must exist.
+    pub(crate) fn create_ephemeral<'a>(
+        &'a self,
+        path: &'a str,
+        data: &[u8],
+        acls: &[Acl],
+    ) -> impl Future<Output = Result<Change, Failure>> + Send + use<'a> {
+        self.create(path, data, acls, CreateMode::Ephemeral)
+    }
+
     /// Replaces a node's data if they have this version; `None` replaces any version.
     pub(crate) fn set_data(
         &self,

@@ -32,6 +32,8 @@ impl Recipe {
     pub(crate) const ONCE: Self = Self("once");
     pub(crate) const LEADER_LATCH: Self = Self("leader_latch");
     pub(crate) const LEADER_SELECTOR: Self = Self("leader_selector");
+    pub(crate) const PERSISTENT_NODE: Self = Self("persistent_node");
+    pub(crate) const GROUP_MEMBER: Self = Self("group_member");
 }
 
 /// The label `operation`: a request that was retried, or a write whose outcome is unknown.

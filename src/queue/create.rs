@@ -86,13 +86,7 @@ pub(super) fn reserve(
     let path = &request.path;
     let slash_and_name = 1 + request.kind.name_bytes();
     let bytes = nodes.connection.absolute(path).as_str().len() + slash_and_name;
-    let limit = nodes.connection.settings.ephemeral_limit;
-    let reservation = nodes.session.reserve(bytes, limit).map_err(|in_use| {
-        let text = format!(
-            "{path}: this session's ephemeral nodes may take {limit} bytes (ephemeral_limit), {in_use} are in use"
-        );
-        Error::new(ErrorKind::LimitReached, text).at(path)
-    })?;
+    let reservation = nodes.connection.reserve(&nodes.session, path, bytes)?;
     Ok(Room::new(reservation, owner.token()))
 }
 

@@ -10,8 +10,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "simulation")]
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -25,17 +23,12 @@ use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
+use crate::metrics::LockLabels;
 use crate::session::Session;
 use crate::session::cleanup::CleanupOutcome;
-use crate::session::lease::LeaseTerm;
+use crate::session::lease::{LeaseTerm, TermKind};
 use crate::session::observed::{HoldFacts, Holding};
 use crate::sync::OnceLock;
-#[cfg(feature = "simulation")]
-use crate::{
-    client::{LinkState, LinkWatch},
-    queue::rules::node_name::protected_prefix,
-    random,
-};
 
 /// The answer to a caller. [`Busy`](ErrorKind::Busy) if another contender is first, and the caller asked not to wait.
 pub(crate) type Answer = Result<OwnedHold, Error>;
@@ -73,6 +66,14 @@ pub(crate) struct HoldState {
     observed: Holding,
 }
 
+/// The lock of a hold, for those that observe the library.
+pub(crate) struct HeldLock<'a> {
+    pub(crate) path: &'a LockPath,
+    /// The text before the sequence number in the names of contenders.
+    pub(crate) kind: &'static str,
+    pub(crate) counted: &'a LockLabels,
+}
+
 impl HoldState {
     /// Reports the begin of the hold. The recorder of a user may run, so the caller holds no lock.
     pub(super) fn new(
@@ -81,18 +82,30 @@ impl HoldState {
         term: Arc<LeaseTerm>,
         requester: Requester,
     ) -> Arc<Self> {
-        let path = request.path.clone();
+        let kind = request.kind.tag();
+        let lock = HeldLock { path: &request.path, kind, counted: &request.counted };
         let companion = request.companion.as_deref();
         let token = companion.map_or_else(|| FencingToken::new(znode.czxid), Self::fencing_token);
+        Self::begin(&lock, znode, token, term, requester)
+    }
+
+    fn begin(
+        lock: &HeldLock<'_>,
+        znode: Arc<Znode>,
+        token: FencingToken,
+        term: Arc<LeaseTerm>,
+        requester: Requester,
+    ) -> Arc<Self> {
+        let path = lock.path.clone();
         let session = znode.session.session_id();
         let facts = HoldFacts {
             requester: &requester,
             path: path.as_str(),
-            kind: request.kind.tag(),
+            kind: lock.kind,
             token: token.value(),
             session,
         };
-        let observed = term.holds.begin(&request.counted, facts);
+        let observed = term.holds.begin(lock.counted, facts);
         tracing::debug!(%path, node = znode.path, %token, session = %format_args!("{session:#x}"), "holds");
         Arc::new(Self {
             path,
@@ -264,7 +277,7 @@ impl HoldState {
 pub(crate) struct OwnedHold {
     state: Arc<HoldState>,
     number: HoldNumber,
-    /// `None` for a simulated hold.
+    /// `None` for a hold that no queue knows.
     driver: Option<Arc<QueueDriver>>,
     /// True once the hold is released or taken apart.
     is_released: bool,
@@ -279,16 +292,18 @@ impl OwnedHold {
         Self { state, number, driver: Some(driver.clone()), is_released: false }
     }
 
-    /// A hold that no queue knows. It lasts until it is released or ended.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn simulated(request: &Request, session: &Arc<Session>, czxid: i64) -> Option<Self> {
-        let prefix = protected_prefix(random::guid(), request.kind);
-        let path = request.path.child(&format!("{prefix}{:010}", 0));
-        let link = watch::Sender::new(LinkState::Connected).subscribe();
-        let link = LinkWatch::Simulated(link);
-        let znode = Arc::new(Znode::new(path, czxid, 0, false, session.clone(), link));
-        let term = session.lease.term(request.waiter.term, BootInstant::now())?;
-        let state = HoldState::new(request, znode, term, Requester::current());
+    /// A hold that no queue knows, by a znode that the caller keeps: its path, and the transaction that created it. The hold lasts
+    /// until it is released or ended. `None` if the session lease is so old that no hold may begin.
+    pub(crate) fn without_queue(
+        lock: &HeldLock<'_>,
+        (node, czxid): (String, i64),
+        session: &Arc<Session>,
+        term: TermKind,
+    ) -> Option<Self> {
+        let term = session.lease.term(term, BootInstant::now())?;
+        let znode = Arc::new(Znode::new(node, czxid, 0, false, session.clone(), None));
+        let token = FencingToken::new(czxid);
+        let state = HoldState::begin(lock, znode, token, term, Requester::current());
         Some(Self { state, number: 0, driver: None, is_released: false })
     }
 
@@ -330,7 +345,11 @@ impl OwnedHold {
         self.is_released = true;
         match &self.driver {
             Some(driver) => driver.release(self.number, &self.state),
-            None => (self.state.finish(End::Released), ReleaseStep::Passed),
+            None => {
+                let end = self.state.finish(End::Released);
+                self.state.close_fence();
+                (end, ReleaseStep::Passed)
+            }
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) struct Znode {
     pub(super) shared: bool,
     /// The session that owns the znode.
     pub(super) session: Arc<Session>,
-    /// The connection as it was before the create was sent; `None` once a change of it was seen.
+    /// The connection as it was before the create was sent; `None` once a change of it was seen, and outside the queue.
     link: Mutex<Option<LinkWatch>>,
     /// True once another process asked us to give the znode up.
     revoked: AtomicBool,
@@ -50,7 +50,7 @@ impl Znode {
         sequence: i64,
         shared: bool,
         session: Arc<Session>,
-        link: LinkWatch,
+        link: impl Into<Option<LinkWatch>>,
     ) -> Self {
         Self {
             path,
@@ -58,7 +58,7 @@ impl Znode {
             sequence,
             shared,
             session,
-            link: Mutex::new(Some(link)),
+            link: Mutex::new(link.into()),
             revoked: AtomicBool::new(false),
             accompanied: AtomicBool::new(false),
             fence: Mutex::new(()),

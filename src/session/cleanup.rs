@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::Connection;
 use super::retry::{RetryLoop, RetryPolicy};
 use super::session::Session;
-use crate::client::{ClientError, Failure};
+use crate::client::{Client, ClientError, Failure};
 use crate::clock::BootInstant;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
@@ -165,23 +165,37 @@ pub(crate) async fn find(
     parent: &LockPath,
     prefix: &str,
 ) -> Result<Vec<String>, Failure> {
-    let client = session.client()?;
-    let missing = parent.child(&format!("_b_{}", random::guid().hyphenated()));
-    // All three are sent before the first is awaited: one connection answers them in this order.
-    let delete = client.delete(&missing);
-    let sync = client.sync();
-    let list = client.list(parent.as_str());
-    match delete.await {
-        // A refusal went through the quorum as well.
-        Ok(()) | Err(Failure::NoNode | Failure::Refused(_)) => {}
-        Err(failure) => return Err(failure),
-    }
-    sync.await?;
-    match list.await {
+    let missing = parent.child("_b_");
+    let list = |client: &Client| client.list(parent.as_str());
+    match behind_barrier(session, &missing, list).await {
         Ok(listing) => {
             Ok(listing.children.into_iter().filter(|name| name.starts_with(prefix)).collect())
         }
         Err(Failure::NoNode) => Ok(Vec::new()),
         Err(failure) => Err(failure),
     }
+}
+
+/// Sends a barrier, and `read` behind it. `missing` begins the random path of the node that the barrier deletes.
+pub(crate) async fn behind_barrier<T, F>(
+    session: &Session,
+    missing: &str,
+    read: impl FnOnce(&Client) -> F + Send,
+) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>> + Send,
+{
+    let client = session.client()?;
+    let missing = format!("{missing}{}", random::guid().hyphenated());
+    // All three are sent before the first is awaited: one connection answers them in this order.
+    let delete = client.delete(&missing);
+    let sync = client.sync();
+    let read = read(&client);
+    match delete.await {
+        // A refusal went through the quorum as well.
+        Ok(()) | Err(Failure::NoNode | Failure::Refused(_)) => {}
+        Err(failure) => return Err(failure),
+    }
+    sync.await?;
+    read.await
 }

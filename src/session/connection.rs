@@ -14,11 +14,11 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::retry::{RetryLoop, RetryPolicy};
-use super::session::Session;
+use super::session::{Reservation, Session};
 use super::state::{ConnectionState, Finish};
 use super::tasks::Spawner;
 use crate::client::{Acl, Failure};
-use crate::error::{Error, Released};
+use crate::error::{Error, ErrorKind, Released};
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation, PathLabel};
 
@@ -112,6 +112,22 @@ impl Connection {
     /// Returns `path` as the server knows it.
     pub(crate) fn absolute(&self, path: &LockPath) -> LockPath {
         self.root.join(path)
+    }
+
+    /// Reserves room in the session for an ephemeral node under `path`, whose own path has this many bytes.
+    pub(crate) fn reserve(
+        &self,
+        session: &Arc<Session>,
+        path: &LockPath,
+        bytes: usize,
+    ) -> Result<Reservation, Error> {
+        let limit = self.settings.ephemeral_limit;
+        session.reserve(bytes, limit).map_err(|in_use| {
+            let text = format!(
+                "{path}: this session's ephemeral nodes may take {limit} bytes (ephemeral_limit), {in_use} are in use"
+            );
+            Error::new(ErrorKind::LimitReached, text).at(path)
+        })
     }
 
     /// Spawns a task on the connection's runtime, from any thread. A close waits for it.

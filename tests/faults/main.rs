@@ -11,6 +11,7 @@
 #![allow(clippy::disallowed_methods)] // a test owns its tasks
 
 mod fairness_between_processes;
+mod group;
 mod leader;
 mod multi_lock;
 mod mutex;

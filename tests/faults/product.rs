@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use zookeeper_recipes::group::Membership;
 use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::{Error, ErrorKind, Guard, Hold, Participant, Released};
 use zookeeper_recipes_dev::{Cut, Direction, Operation, Testbed, eventually, is_real, within};
@@ -38,6 +39,8 @@ pub(crate) enum Told {
     Leases(Vec<Guard>),
     /// It leads, as long as the second is there.
     Leads(Hold, Box<dyn Any>),
+    /// The member's node is there, with these data, as long as the membership is.
+    Joined(Hold, Membership, &'static [u8]),
     /// This node is deleted.
     Deleted(String),
     /// The data node has this data; `None`: it is not there.
@@ -328,6 +331,12 @@ impl<S, R: AsyncFn(&FaultFixture) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
             Some(Told::Leads(leadership, leads)) => {
                 holds(leadership.node(), &|| leadership.is_held()).await;
                 held = Some(leads);
+            }
+            Some(Told::Joined(hold, membership, wanted)) => {
+                let data = fixture.data_of(hold.node()).await;
+                let is_true = data.as_deref() == Some(wanted) || !hold.is_held();
+                assert!(is_true, "{what}: holds, and the node has {data:?}");
+                held = Some(Box::new(membership));
             }
             Some(Told::Deleted(node)) => {
                 assert!(!fixture.has(&node).await, "{what}: {node} is not deleted");

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tokio_util::sync::DropGuard;
 
-use super::state::{LeaderState, Phase};
 use crate::error::{Error, Released};
 use crate::recipes::shared::hold::Hold;
+use crate::recipes::shared::task_state::{Phase, TaskState};
 use crate::sync::Mutex;
 
 /// The handle of a [`LeaderSelector`](super::LeaderSelector) that takes part: it is a candidate, the leader, or idle between two
@@ -40,7 +40,7 @@ use crate::sync::Mutex;
 /// ```
 #[must_use = "it stops taking part when it is dropped"]
 pub struct LeaderRun<T> {
-    pub(super) state: Arc<LeaderState>,
+    pub(super) state: Arc<TaskState>,
     pub(super) reports: Arc<Reports<T>>,
     pub(super) _open: DropGuard,
 }
@@ -86,12 +86,12 @@ impl<T: Send + 'static> LeaderRun<T> {
 
     /// Returns true while this run is the leader. Each call compares the clock with the session lease.
     pub fn is_leader(&self) -> bool {
-        self.state.phase.borrow().leadership().is_some()
+        self.state.phase.borrow().hold().is_some()
     }
 
     /// Returns the current term, if this run is the leader.
     pub fn leadership(&self) -> Option<Hold> {
-        self.state.phase.borrow().leadership().map(Hold::view)
+        self.state.phase.borrow().hold().map(Hold::view)
     }
 
     /// Enters the queue again after a term has ended. Returns `false` if the run is a candidate or the leader already.
@@ -105,7 +105,7 @@ impl<T: Send + 'static> LeaderRun<T> {
             refused |= phase.is_final();
             let is_idle = !refused && matches!(phase, Phase::Idle);
             if is_idle {
-                *phase = Phase::Candidate;
+                *phase = Phase::Waiting;
             }
             is_idle
         });

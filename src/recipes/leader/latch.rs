@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio_util::sync::DropGuard;
 
 use super::candidate::{Candidate, Pauses, Stopped};
-use super::state::{CloseOnDrop, LeaderState, Phase};
 use crate::clock::BootInstant;
 use crate::curator::Curator;
 use crate::error::{Error, Released};
@@ -16,6 +15,7 @@ use crate::queue::rules::admission::Family;
 use crate::queue::rules::node_name::Kind;
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::participants::Participant;
+use crate::recipes::shared::task_state::{CloseOnDrop, Phase, TaskState};
 
 /// Makes one of several processes the leader, until its latch is closed or its leadership is lost.
 ///
@@ -61,7 +61,7 @@ use crate::recipes::shared::participants::Participant;
 #[must_use = "it stops taking part when it is dropped"]
 pub struct LeaderLatch {
     candidate: Candidate,
-    state: Arc<LeaderState>,
+    state: Arc<TaskState>,
     /// Closes the latch with the last handle.
     _open: Arc<DropGuard>,
 }
@@ -76,7 +76,7 @@ impl Curator {
     pub fn leader_latch(&self, path: impl AsRef<str>) -> Result<LeaderLatch, Error> {
         let recipe = metrics::Recipe::LEADER_LATCH;
         let candidate = Candidate::new(self, path.as_ref(), recipe, Family::Latches, Kind::Latch)?;
-        let state = LeaderState::new(&candidate.recipe.path);
+        let state = TaskState::new("candidate", &candidate.recipe.path);
         let _open = Arc::new(state.close.clone().drop_guard());
         self.connection().spawn(take_part(candidate.clone(), CloseOnDrop(state.clone())));
         Ok(LeaderLatch { candidate, state, _open })
@@ -89,7 +89,7 @@ impl LeaderLatch {
     #[doc(alias = "has_leadership")]
     #[doc(alias = "hasLeadership")]
     pub fn is_leader(&self) -> bool {
-        self.state.phase.borrow().leadership().is_some()
+        self.state.phase.borrow().hold().is_some()
     }
 
     /// Waits until this latch leads. A loop gets one term after the other, each when the work of the previous term has ended: see
@@ -113,7 +113,7 @@ impl LeaderLatch {
     #[doc(alias = "await_leadership")]
     #[doc(alias = "await")]
     pub async fn leadership(&self) -> Result<Hold, Error> {
-        self.state.leadership().await
+        self.state.hold().await
     }
 
     /// Lists all candidates, the leader first. The answer is that of the connected server, which may lag behind the others. Nodes
@@ -239,7 +239,7 @@ async fn take_part(mut candidate: Candidate, state: CloseOnDrop) {
         pauses.reset();
         let leadership = candidate.leadership(&hold);
         tracing::info!(path, node = leadership.node(), "leads");
-        state.enter(Phase::Leader(leadership));
+        state.enter(Phase::Holding(leadership));
         tokio::select! {
             biased;
             // `close` has changed the phase already, so no caller takes this latch for the leader.
@@ -248,7 +248,7 @@ async fn take_part(mut candidate: Candidate, state: CloseOnDrop) {
         }
         let end = hold.state().end();
         tracing::info!(path, ?end, "leads no more");
-        state.enter(Phase::Candidate);
+        state.enter(Phase::Waiting);
         lost = Some(hold);
     };
     state.set_outcome(outcome);

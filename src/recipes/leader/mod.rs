@@ -9,7 +9,6 @@ mod handle;
 mod latch;
 mod observer;
 mod selector;
-mod state;
 mod task;
 
 pub use self::handle::{LeaderRun, TermError};

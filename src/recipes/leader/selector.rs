@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::candidate::Candidate;
 use super::handle::{LeaderRun, Reports};
 use super::observer::LeaderObserver;
-use super::state::{CloseOnDrop, LeaderState};
 use super::task::SelectorTask;
 use crate::curator::Curator;
 use crate::error::Error;
@@ -17,6 +16,7 @@ use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::participants::Participant;
+use crate::recipes::shared::task_state::{CloseOnDrop, TaskState};
 use crate::session::tasks::Spawner;
 use crate::sync::Mutex;
 
@@ -103,7 +103,7 @@ impl LeaderSelector {
     {
         let Self { candidate, grace, auto_requeue, requeue_pause } = self.clone();
         let connection = candidate.recipe.curator.connection().clone();
-        let state = LeaderState::new(&candidate.recipe.path);
+        let state = TaskState::new("candidate", &candidate.recipe.path);
         let reports =
             Arc::new(Reports { kept: Mutex::default(), close_after_first: AtomicBool::new(false) });
         let _open = state.close.clone().drop_guard();

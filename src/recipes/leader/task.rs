@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::candidate::{Candidate, Pauses, Stopped};
 use super::handle::{Reports, TermError};
-use super::state::{CloseOnDrop, Phase};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Released};
 use crate::recipes::shared::hold::Hold;
+use crate::recipes::shared::task_state::{CloseOnDrop, Phase};
 use crate::session::tasks::Spawner;
 
 pub(super) struct SelectorTask<T, F> {
@@ -91,7 +91,7 @@ where
                 released => released,
             };
             let mut phase = state.phase.subscribe();
-            self.report(report, if self.auto_requeue { Phase::Candidate } else { Phase::Idle });
+            self.report(report, if self.auto_requeue { Phase::Waiting } else { Phase::Idle });
             let again = async {
                 if self.auto_requeue {
                     let pause = pacing.pause(ending, began.elapsed(), &state.path);
@@ -151,7 +151,7 @@ where
         let began = BootInstant::now();
         let sequence = hold.state().sequence();
         tracing::info!(path = state.path, node = leadership.node(), "leads");
-        state.enter(Phase::Leader(leadership.view()));
+        state.enter(Phase::Holding(leadership.view()));
         let stop = leadership.stop().clone();
         let body = self.body.clone();
         // The body is called within the task, so that a panic of the call itself is caught as well.

@@ -11,4 +11,5 @@ pub(crate) mod recipe;
 pub(crate) mod revocation;
 #[cfg(feature = "simulation")]
 pub(crate) mod simulated_guard;
+pub(crate) mod task_state;
 pub(crate) mod waiting;

@@ -9,10 +9,9 @@ use super::recipe::Recipe;
 use crate::curator::Curator;
 use crate::error::Loss;
 use crate::metrics;
-use crate::queue::rules::admission::Family;
-use crate::queue::rules::filter::ContenderFilter;
-use crate::queue::rules::node_name::Kind;
-use crate::queue::{End, HoldState, OwnedHold};
+use crate::queue::rules::node_name::{Kind, protected_prefix};
+use crate::queue::{End, HeldLock, HoldState, OwnedHold};
+use crate::random;
 use crate::session::Session;
 
 /// The session timeout of a simulated guard: no lease ends by itself.
@@ -46,8 +45,12 @@ impl Guard {
         let curator = Curator::simulated(&session);
         let recipe = Recipe::new(&curator, path, metrics::Recipe::MUTEX);
         let recipe = recipe.unwrap_or_else(|error| panic!("{error}"));
-        let request = recipe.request(Family::Exclusive(ContenderFilter::Curator), Kind::Lock);
-        let hold = OwnedHold::simulated(&request, &session, fencing_token);
+        let lock =
+            HeldLock { path: &recipe.path, kind: Kind::Lock.tag(), counted: &recipe.counted };
+        let prefix = protected_prefix(random::guid(), Kind::Lock);
+        let node = recipe.path.child(&format!("{prefix}{:010}", 0));
+        let term = curator.options().loss_policy.into();
+        let hold = OwnedHold::without_queue(&lock, (node, fencing_token), &session, term);
         let hold = hold.unwrap_or_else(|| unreachable!("the lease has just begun"));
         let control = GuardControl { hold: hold.state().clone() };
         (Self::new(Arc::new(hold), &recipe), control)

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use zookeeper_recipes::group::{GroupMember, Membership};
 use zookeeper_recipes::leader::LeaderLatch;
 use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::zookeeper_client::Error;
@@ -49,6 +50,8 @@ enum Recipe {
     Latch,
     /// Of one key.
     Once,
+    /// Of a group, with one id.
+    Member,
 }
 
 impl Recipe {
@@ -61,6 +64,10 @@ impl Recipe {
                 drop(semaphore(&curator, &path, limit).acquire_many(limit).await?);
             }
             Self::Latch => drop(leads(&curator, &path).await),
+            Self::Member => {
+                let membership = member(&curator, &path).join().await?;
+                let _ = membership.leave().await?; // the session deletes what it cannot confirm
+            }
             Self::Once => drop(job(&curator, &path).run(async |_| Ok::<_, LockError>(())).await?),
         }
         Ok(())
@@ -173,6 +180,17 @@ impl FaultFixture {
         (job(&self.curator, &self.path), job(&self.rival, &self.path))
     }
 
+    /// From now on the path has members.
+    pub(crate) fn member(&self) -> GroupMember {
+        self.recipe.set(Recipe::Member);
+        member(&self.curator, &self.path)
+    }
+
+    /// A member of the same id, which no fault concerns.
+    pub(crate) async fn rival_joins(&self) -> Membership {
+        member(&self.rival, &self.path).join().await.unwrap()
+    }
+
     /// From now on the path has latches.
     pub(crate) fn latch(&self) -> impl FnOnce() -> LeaderLatch + use<> {
         self.recipe.set(Recipe::Latch);
@@ -260,10 +278,14 @@ impl FaultFixture {
     }
 
     pub(crate) async fn data(&self) -> Option<Vec<u8>> {
-        match self.admin.get_data(&self.data_path()).await {
+        self.data_of(&self.data_path()).await
+    }
+
+    pub(crate) async fn data_of(&self, node: &str) -> Option<Vec<u8>> {
+        match self.admin.get_data(node).await {
             Ok((data, _)) => Some(data),
             Err(Error::NoNode) => None,
-            Err(error) => panic!("cannot read {}: {error}", self.data_path()),
+            Err(error) => panic!("cannot read {node}: {error}"),
         }
     }
 
@@ -320,6 +342,10 @@ async fn leads(curator: &Curator, path: &str) -> LeaderLatch {
 
 fn latch(curator: &Curator, path: &str) -> LeaderLatch {
     curator.with_retry(retry()).leader_latch(path).unwrap()
+}
+
+fn member(curator: &Curator, path: &str) -> GroupMember {
+    curator.group_member(path, "one").unwrap().with_data("first")
 }
 
 fn job(curator: &Curator, path: &str) -> InterProcessOnce {

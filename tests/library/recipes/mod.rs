@@ -16,6 +16,7 @@ mod multi_lock;
 mod mutex;
 mod once;
 mod participants;
+mod persistent_node;
 mod read_write_lock;
 mod reentrancy;
 mod refused_candidates;

@@ -1,0 +1,425 @@
+//! [`Keeper`]: the task that keeps a znode.
+//!
+//! The task creates the znode and reads it behind the create, with a watch, in one trip. The read decides: the create only says
+//! that the server's answer is not older than the create. When the watch fires, the task reads again, and creates what is missing.
+//!
+//! *The znode is ours* if this session owns it, and if this task created it: the create was answered with its transaction, or a
+//! create of this task has no answer. Otherwise another node of this [`Curator`](crate::Curator) has it.
+//!
+//! *Two processes never hold at once.* A hold begins only if a read shows that our session owns the znode, and ends with the session
+//! lease, that is before the servers can expire the session. While the znode exists, no other session can create it. If somebody
+//! deletes it, the servers may create another one before the watch fires, as for every hold.
+//!
+//! *A delete never passes to the next session*, in contrast to that of a contender's znode: by then another process may have a znode
+//! of the same path. The delete is repeated only if a read behind a barrier shows that our session still owns the znode.
+
+use std::sync::Arc;
+
+use futures_util::future::{OptionFuture, join};
+use tokio::sync::watch;
+
+use crate::client::{Client, Failed, Failure, Node, NodeEvent};
+use crate::clock::BootInstant;
+use crate::error::{Error, ErrorKind, Loss, Released};
+use crate::metrics::{self, Operation};
+use crate::queue::{End, HeldLock, OwnedHold};
+use crate::recipes::shared::hold::Hold;
+use crate::recipes::shared::recipe::Recipe;
+use crate::recipes::shared::task_state::{CloseOnDrop, Phase};
+use crate::session::Session;
+use crate::session::cleanup::{behind_barrier, delete};
+use crate::session::follower::{EachSession, NodeFollower};
+use crate::session::retry::{RetryLoop, RetryPolicy};
+
+/// The number of times that missing parents are created without a pause: an operator may delete them as fast as we create them.
+const PARENTS_AT_ONCE: usize = 3;
+
+/// The data that the znode is to have.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    /// Counts the changes.
+    pub(super) number: u64,
+    pub(super) data: Arc<[u8]>,
+}
+
+/// See the [module](self).
+pub(super) struct Keeper {
+    recipe: Recipe,
+    state: CloseOnDrop,
+    wanted: watch::Receiver<Wanted>,
+    written: watch::Sender<u64>,
+    taken_by: watch::Sender<Option<i64>>,
+    /// Of the present znode.
+    hold: Option<OwnedHold>,
+    /// What this task has created in the present session.
+    created: Option<InSession>,
+    /// The sessions that this task had before, whose znode may outlast them for a while.
+    earlier: Vec<i64>,
+    /// The kind of the latest failure, until the znode is ours.
+    failed: Option<ErrorKind>,
+}
+
+/// What a task has created in one session.
+struct InSession {
+    session: Arc<Session>,
+    /// The transaction that created the znode, if that is known and the znode may exist.
+    czxid: Option<i64>,
+    /// A create has no answer.
+    is_unsure: bool,
+}
+
+impl InSession {
+    /// Returns true if the task created this znode.
+    fn has(&self, node: &Node) -> bool {
+        let is_known = self.czxid == Some(node.change.czxid);
+        node.owner == self.session.session_id() && (is_known || self.is_unsure)
+    }
+}
+
+impl Keeper {
+    pub(super) fn new(
+        recipe: Recipe,
+        state: CloseOnDrop,
+        wanted: watch::Receiver<Wanted>,
+        written: watch::Sender<u64>,
+        taken_by: watch::Sender<Option<i64>>,
+    ) -> Self {
+        Self {
+            recipe,
+            state,
+            wanted,
+            written,
+            taken_by,
+            hold: None,
+            created: None,
+            earlier: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Keeps the znode until the node is closed, or no further session will be opened.
+    pub(super) async fn run(mut self) {
+        let state = self.state.0.clone();
+        let ended = tokio::select! {
+            biased;
+            () = state.close.cancelled() => Phase::Closed,
+            error = self.keep() => Phase::Ended(error),
+        };
+        self.hold = None;
+        state.enter(ended);
+        let outcome = self.give_up().await;
+        state.set_outcome(outcome);
+    }
+
+    /// Keeps the znode in one session after another.
+    async fn keep(&mut self) -> Error {
+        let path = self.recipe.path.clone();
+        let mut sessions = EachSession::of(self.recipe.curator.connection());
+        loop {
+            let session = match sessions.next().await {
+                Ok(session) => session,
+                Err(error) => return error.while_doing(&path).at(&path),
+            };
+            let created = InSession { session: session.clone(), czxid: None, is_unsure: false };
+            self.created = Some(created);
+            sessions.while_it_lasts(self.keep_in(&session)).await;
+            self.earlier.push(session.session_id());
+            self.lose(match session.ended().is_cancelled() {
+                true => Loss::SessionExpired,
+                false => Loss::Closed,
+            });
+        }
+    }
+
+    /// Keeps the znode in one session, until that ends.
+    async fn keep_in(&mut self, session: &Arc<Session>) {
+        let connection = self.recipe.curator.connection().clone();
+        let path = self.recipe.path.clone();
+        let bytes = connection.absolute(&path).as_str().len();
+        let mut follower = NodeFollower::new(path.as_str());
+        let mut room = None;
+        let mut must_create = true;
+        let mut retry = RetryLoop::new(&RetryPolicy::endless(), Operation::CREATE);
+        loop {
+            let looked = match &room {
+                Some(_) => self.look(session, &mut follower, must_create).await,
+                None => match connection.reserve(session, &path, bytes) {
+                    Ok(reserved) => {
+                        room = Some(reserved);
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            let error = match looked {
+                Ok(None) => {
+                    self.is_deleted();
+                    must_create = true;
+                    continue;
+                }
+                Ok(Some(node)) => match self.until_changed(session, &mut follower, node).await {
+                    Ok(event) => {
+                        must_create = event == Some(NodeEvent::Deleted);
+                        if must_create {
+                            self.is_deleted();
+                        }
+                        retry = RetryLoop::new(&RetryPolicy::endless(), Operation::CREATE);
+                        continue;
+                    }
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            self.refuse(&error);
+            // The policy is endless.
+            retry.backoff(&connection, &error).await;
+        }
+    }
+
+    /// Creates the znode if it `must_create` it, and reads it with a watch. `None` if there is none.
+    async fn look(
+        &mut self,
+        session: &Arc<Session>,
+        follower: &mut NodeFollower,
+        must_create: bool,
+    ) -> Result<Option<Node>, Error> {
+        let path = self.recipe.path.clone();
+        let mut parents_made = 0;
+        loop {
+            let failed = match self.look_once(session, follower, must_create).await {
+                Ok(node) => return Ok(Some(node)),
+                Err(Failed { failure: Failure::NoNode, operation: "read", .. }) => return Ok(None),
+                Err(failed) => failed,
+            };
+            if !matches!(failed.failure, Failure::NoNode) || parents_made == PARENTS_AT_ONCE {
+                return Err(failed.into_error());
+            }
+            parents_made += 1;
+            let Some(parent) = session.root().join(&path).parent() else { return Ok(None) };
+            let acls = &self.recipe.curator.options().acls;
+            let client =
+                session.client().map_err(|failure| failure.into_error(path.as_str(), "create"))?;
+            let made = client.make_parents(&parent, acls).await;
+            made.map_err(Failed::into_error)?;
+        }
+    }
+
+    /// As [`look`](Self::look), once.
+    async fn look_once(
+        &mut self,
+        session: &Arc<Session>,
+        follower: &mut NodeFollower,
+        must_create: bool,
+    ) -> Result<Node, Failed> {
+        let path = &self.recipe.path.clone();
+        let of = |operation| move |failure| Failed::at(path, operation, failure);
+        let client = session.client().map_err(of("read"))?;
+        let room = match follower.is_watched() {
+            true => None,
+            false => session.try_reserve_spare_watch(path.as_str()),
+        };
+        let data = self.wanted.borrow().data.clone();
+        let acls = self.recipe.curator.options().acls.clone();
+        let ours = self.created.as_mut().ok_or_else(Failure::session_over).map_err(of("read"))?;
+        let was_unsure = ours.is_unsure;
+        // Whoever drops this future leaves a create without an answer.
+        ours.is_unsure |= must_create;
+        let create = async {
+            let stamp = BootInstant::now();
+            let sent = client.create_ephemeral(path.as_str(), &data, &acls);
+            session.renew_on_success(stamp, sent).await
+        };
+        // The first poll sends both in this order.
+        let create = OptionFuture::from(must_create.then_some(create));
+        let (created, read) = join(create, follower.read(&client, room)).await;
+        match created {
+            None | Some(Err(Failure::NodeExists)) => ours.is_unsure = was_unsure,
+            Some(Ok(change)) => {
+                ours.czxid = Some(change.czxid);
+                ours.is_unsure = false;
+            }
+            Some(Err(failure)) => {
+                if let Failure::Unknown(_) | Failure::SessionOver(_) = failure {
+                    metrics::unknown(Operation::CREATE);
+                } else {
+                    ours.is_unsure = was_unsure;
+                }
+                return Err(of("create")(failure));
+            }
+        }
+        let node = read.map_err(of("read"))?;
+        // A server that answers a reconnect with another session tells the client nothing else of it.
+        if ours.czxid == Some(node.change.czxid) && node.owner != session.session_id() {
+            session.replaced_by(node.owner);
+            return Err(of("create")(Failure::session_over()));
+        }
+        Ok(node)
+    }
+
+    /// Holds while the znode is there and ours, with the data that are wanted. Returns what ended that, `None` if the znode has to
+    /// be read again.
+    async fn until_changed(
+        &mut self,
+        session: &Arc<Session>,
+        follower: &mut NodeFollower,
+        node: Node,
+    ) -> Result<Option<NodeEvent>, Error> {
+        // About as often as the session lease is renewed.
+        let limit = (!follower.is_watched()).then_some(session.timeout() / 6);
+        let Some(ours) = self.created.as_mut().filter(|ours| ours.has(&node)) else {
+            self.is_taken_by(&node);
+            return Ok(follower.changed(limit).await);
+        };
+        ours.czxid = Some(node.change.czxid);
+        ours.is_unsure = false;
+        self.taken_by.send_replace(None);
+        self.failed = None;
+        self.hold(session, &node).await;
+        if !self.write(session, &node).await? {
+            return Ok(None);
+        }
+        let Some(hold) = &self.hold else { return Ok(None) };
+        tokio::select! {
+            biased;
+            () = hold.state().ended().cancelled() => Ok(None),
+            // The senders live in the handles, and the last one closes the node.
+            Ok(()) = self.wanted.changed() => Ok(None),
+            event = follower.changed(limit) => Ok(event),
+        }
+    }
+
+    /// Begins to hold by the znode, unless this task holds by it already. Waits until the session lease allows it.
+    async fn hold(&mut self, session: &Arc<Session>, node: &Node) {
+        let is_it = |hold: &OwnedHold| {
+            hold.state().end().is_none()
+                && hold.state().fencing_token().value() == node.change.czxid
+        };
+        if self.hold.as_ref().is_some_and(is_it) {
+            return;
+        }
+        self.lose(Loss::NodeDeleted);
+        let Recipe { curator, path, counted, .. } = &self.recipe;
+        let lock = HeldLock { path, kind: "", counted };
+        let term = curator.options().loss_policy.into();
+        let hold = loop {
+            let mut renewals = session.lease.renewals();
+            let node = (path.to_string(), node.change.czxid);
+            if let Some(hold) = OwnedHold::without_queue(&lock, node, session, term) {
+                break hold;
+            }
+            // The sender lives in the session.
+            let _ = renewals.changed().await;
+        };
+        tracing::info!(%path, "the znode is there");
+        self.state.0.enter(Phase::Holding(Hold::new(hold.state(), &self.recipe)));
+        self.hold = Some(hold);
+    }
+
+    /// Writes the data that are wanted, if the znode has others. Returns false if the znode has changed meanwhile.
+    async fn write(&mut self, session: &Session, node: &Node) -> Result<bool, Error> {
+        let Wanted { number, data } = self.wanted.borrow_and_update().clone();
+        if *node.data != *data {
+            let path = self.recipe.path.as_str();
+            let version = Some(node.change.version);
+            match session.request(|client| client.set_data(path, &data, version)).await {
+                Ok(_) => {}
+                Err(Failure::NoNode) => return Ok(false),
+                Err(Failure::Refused(error)) if error.is_bad_version() => return Ok(false),
+                Err(failure) => return Err(failure.into_error(path, "set")),
+            }
+        }
+        self.written.send_replace(number);
+        Ok(true)
+    }
+
+    /// Another session, or another node of this one, has a znode at the path.
+    fn is_taken_by(&mut self, node: &Node) {
+        self.lose(Loss::NodeDeleted);
+        let path = &self.recipe.path;
+        let Node { owner, data, .. } = node;
+        if self.taken_by.send_replace(Some(*owner)) == Some(*owner) {
+            return;
+        }
+        let session = format_args!("{owner:#x}");
+        if *owner == 0 {
+            let text = format!("a znode that is not ephemeral is at {path}: no session keeps it");
+            self.refuse(&Error::new(ErrorKind::UnusablePath, text).at(path));
+        } else if self.earlier.contains(owner) {
+            tracing::debug!(%path, %session, "waits until an earlier session expires");
+        } else {
+            let data = data.escape_ascii();
+            tracing::warn!(%path, %session, %data, "another session has this znode; waits until it is deleted");
+        }
+    }
+
+    /// No znode is at the path.
+    fn is_deleted(&mut self) {
+        self.lose(Loss::NodeDeleted);
+        self.taken_by.send_replace(None);
+    }
+
+    /// Ends the hold, if this task has one, and it has not ended before.
+    fn lose(&mut self, loss: Loss) {
+        if let Some(hold) = self.hold.take() {
+            let end = hold.state().finish(End::Lost(loss));
+            tracing::info!(path = %self.recipe.path, ?end, "the znode is lost");
+        }
+    }
+
+    /// Reports an error to the calls that wait. The first one of its kind in a row is logged as a warning. If no server answered,
+    /// the calls wait on.
+    fn refuse(&mut self, error: &Error) {
+        let path = &self.recipe.path;
+        if error.kind() == ErrorKind::Unavailable {
+            tracing::debug!(%path, %error, "looks again");
+            return;
+        }
+        if self.failed.replace(error.kind()) != Some(error.kind()) {
+            tracing::warn!(%path, %error, "the znode cannot be kept; tries again");
+        }
+        self.state.0.refuse(error.clone());
+    }
+
+    /// Deletes the znode, if this task may have one.
+    async fn give_up(&mut self) -> Result<Released, Error> {
+        let Some(InSession { session, czxid, mut is_unsure }) = self.created.take() else {
+            return Ok(Released::Confirmed);
+        };
+        if czxid.is_none() && !is_unsure {
+            return Ok(Released::Confirmed);
+        }
+        let path = self.recipe.path.as_str();
+        let connection = self.recipe.curator.connection();
+        let mut retry = RetryLoop::new(&RetryPolicy::endless(), Operation::CLEANUP);
+        loop {
+            let deleted = async {
+                if is_unsure && !self.is_there(&session).await? {
+                    return Ok(());
+                }
+                delete(&session, path).await.map(drop)
+            };
+            let deleted = tokio::select! {
+                biased;
+                // The servers delete it.
+                () = session.ended().cancelled() => Ok(()),
+                deleted = deleted => deleted,
+            };
+            let Err(failure) = deleted else { return Ok(Released::Confirmed) };
+            if let Failure::Refused(_) = failure {
+                let error = failure.clone().into_error(path, "delete");
+                tracing::warn!(path, %error, "the znode stays until the session ends");
+                self.state.0.set_outcome(Err(error));
+            }
+            is_unsure = true;
+            retry.backoff(connection, &failure).await;
+        }
+    }
+
+    /// Returns true if our session still has a znode there. The answer is from after all earlier requests of the session.
+    async fn is_there(&self, session: &Session) -> Result<bool, Failure> {
+        let path = self.recipe.path.as_str();
+        let look = |client: &Client| client.look(path);
+        let node = behind_barrier(session, &format!("{path}_b_"), look).await?;
+        Ok(node.is_some_and(|node| node.owner == session.session_id()))
+    }
+}
