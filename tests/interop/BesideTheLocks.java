@@ -1,7 +1,10 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 
@@ -11,6 +14,7 @@ import org.apache.curator.framework.recipes.atomic.AtomicValue;
 import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.cache.NodeCache;
+import org.apache.curator.framework.recipes.nodes.GroupMember;
 import org.apache.curator.framework.recipes.nodes.PersistentNode;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.CreateMode;
@@ -21,6 +25,7 @@ import org.apache.zookeeper.CreateMode;
  */
 public class BesideTheLocks {
     private static final Map<String, PersistentNode> nodes = new ConcurrentHashMap<>();
+    private static final Map<String, GroupMember> members = new ConcurrentHashMap<>();
     private static CuratorFramework client;
 
     public static void main(String[] arguments) throws Exception {
@@ -53,6 +58,19 @@ public class BesideTheLocks {
                 return node.waitForInitialCreate(60, TimeUnit.SECONDS) ? "" : "no znode";
             case "unpersist":
                 nodes.remove(path).close();
+                return "";
+            case "join":
+                GroupMember member = new GroupMember(client, path, words[3], words[4].getBytes(StandardCharsets.UTF_8));
+                member.start();
+                members.put(path, member);
+                return "";
+            case "members":
+                Map<String, byte[]> current = new TreeMap<>(members.get(path).getCurrentMembers());
+                List<String> listed = new ArrayList<>();
+                current.forEach((id, payload) -> listed.add(id + "=" + new String(payload, StandardCharsets.UTF_8)));
+                return String.join(",", listed);
+            case "leave":
+                members.remove(path).close();
                 return "";
             case "cached":
                 try (NodeCache cache = new NodeCache(client, path)) {

@@ -1,14 +1,10 @@
 //! The recipes of docs/guide/beside-the-locks.md beside those of Curator whose znodes they share. The page is a copy of the
 //! functions here, which the house test checks.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
-use zookeeper_recipes::Curator;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
-use zookeeper_recipes_dev::{Testbed, does_not_apply, eventually, within};
-use zookeeper_testkit::kill_session;
+use zookeeper_recipes_dev::{Testbed, does_not_apply, within};
 
 use crate::support::peer_process::Peer;
 use crate::support::peers::{is_curator_2_7_1, java, source, start};
@@ -36,21 +32,6 @@ async fn add(client: &Client, path: &str, more: i64) -> Result<i64, Box<dyn std:
             Err(ClientError::BadVersion | ClientError::NodeExists) => {} // another process was faster
             Err(error) => return Err(error.into()),
         }
-    }
-}
-
-/// Keeps an ephemeral znode at a path, session after session, for as long as the future is polled.
-async fn announce(curator: &Curator, path: &str, data: &[u8]) -> Infallible {
-    let ephemeral = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-    loop {
-        if let Ok(client) = curator.client() {
-            // It fails if the znode exists, which can also be that of the last session. Then the end of that one is awaited.
-            let _ = client.create(path, data, &ephemeral).await;
-            while let Ok((Some(_), watcher)) = client.check_and_watch_stat(path).await {
-                watcher.changed().await; // changed, or deleted, or the session is over
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 
@@ -86,7 +67,7 @@ async fn wait_on_barrier(client: &Client, path: &str) -> Result<(), ClientError>
 }
 
 /// Starts a process of Curator's recipes with a session. `None` if they cannot run, for a reason that is printed.
-async fn curators(testbed: &Testbed) -> Option<Arc<Peer>> {
+pub(crate) async fn curators(testbed: &Testbed) -> Option<Arc<Peer>> {
     if is_curator_2_7_1() {
         does_not_apply("Curator 2.7.1 has no `PersistentNode`");
         return None;
@@ -97,7 +78,7 @@ async fn curators(testbed: &Testbed) -> Option<Arc<Peer>> {
     Some(peer)
 }
 
-async fn client(testbed: &Testbed) -> Client {
+pub(crate) async fn client(testbed: &Testbed) -> Client {
     Client::connect(testbed.server.connect_string()).await.unwrap()
 }
 
@@ -138,41 +119,6 @@ async fn both_count_in_one_distributed_atomic_long() {
     assert!(peer.begin(format!("add {path} 2")).outcome().await.is_err());
     assert!(add(&client, path, 3).await.is_err());
     client.delete(path, None).await.unwrap();
-}
-
-/// Curator: `TestPersistentEphemeralNode#testRecreatesNodeWhenSessionReconnects`.
-#[tokio::test]
-async fn a_persistent_node_of_either_comes_back_after_the_end_of_its_session() {
-    let testbed = Testbed::real().await;
-    let Some(peer) = curators(&testbed).await else { return };
-    let client = client(&testbed).await;
-    let curator = Curator::connect(testbed.server.connect_string()).await.unwrap();
-    let read = async || client.get_data(&testbed.path).await.ok();
-    let kept = announce(&curator, &testbed.path, b"rust");
-    let observed = async {
-        eventually("ours exists", async || read().await.is_some()).await;
-        let (data, stat) = read().await.unwrap();
-        assert_eq!((data.as_slice(), stat.ephemeral_owner != 0), (b"rust".as_slice(), true));
-        assert_eq!(peer.ask(format!("cached {}", testbed.path)).await, "rust");
-        let session = curator.client().unwrap().session().clone();
-        kill_session(testbed.server.connect_string(), &session).await.unwrap();
-        let is_new = async || read().await.is_some_and(|(_, now)| now.czxid > stat.czxid);
-        eventually("ours is back", is_new).await;
-    };
-    tokio::select! {
-        never = kept => match never {},
-        () = observed => {}
-    }
-    curator.close().await;
-    eventually("it ended with the session", async || read().await.is_none()).await;
-
-    peer.ask(format!("persist {} java", testbed.path)).await;
-    let (data, stat) = read().await.unwrap();
-    assert_eq!((data.as_slice(), stat.ephemeral_owner != 0), (b"java".as_slice(), true));
-    client.delete(&testbed.path, None).await.unwrap();
-    eventually("Curator's is back", async || read().await.is_some()).await;
-    peer.ask(format!("unpersist {}", testbed.path)).await;
-    assert!(read().await.is_none());
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@
 #![allow(clippy::future_not_send)] // they stay on the thread that began them
 
 mod beside_the_locks;
+mod group;
 mod migration;
 mod mutual_exclusion;
 mod passed_and_retained_nodes;
