@@ -13,6 +13,8 @@
 //! | a leader for a long-lived role | [`Curator::leader_latch`] |
 //! | a function that only the leader runs | [`Curator::leader_selector`] |
 //! | to know the leader without being a candidate | [`Curator::observe_leader`] |
+//! | a znode that exists while the process is alive | [`Curator::persistent_node`] |
+//! | to know which processes are alive | [`Curator::group_member`] |
 //! | to ask a holder to give its lock back | [`interop::Revoker`] |
 //! | a number that processes share, such as a limit | [`interop::SharedCount`] |
 //! | to reject the writes of a late holder | [`Hold::fenced`], [`Hold::fencing_token`] |
