@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::sync::Mutex;
+
 use super::contending::Contending;
 use super::driver::QueueDriver;
 use super::hold::OwnedHold;
@@ -21,12 +23,14 @@ pub(crate) struct Queues {
     current_nodes: Arc<CurrentNodes>,
     /// The queues that all tasks of this connection share.
     shared: PathRegistry<QueueDriver>,
+    /// The turns of the persistent nodes of this connection, which have no queue.
+    kept: PathRegistry<Mutex<()>>,
 }
 
 impl Queues {
     pub(crate) fn new(connection: Arc<Connection>) -> Arc<Self> {
         let current_nodes = CurrentNodes::new(connection);
-        Arc::new(Self { current_nodes, shared: PathRegistry::new() })
+        Arc::new(Self { current_nodes, shared: PathRegistry::new(), kept: PathRegistry::new() })
     }
 
     fn queue(&self, request: &Request) -> Arc<QueueDriver> {
@@ -71,6 +75,11 @@ impl Queues {
     ) -> Contending {
         let queue = lost.driver().unwrap_or_else(|| self.queue(&request));
         Contending::again(queue, request, queued, lost)
+    }
+
+    /// Returns the mutex of the persistent nodes at a path: one of them at a time has a znode there.
+    pub(crate) fn turn_to_keep(&self, path: &LockPath) -> Arc<Mutex<()>> {
+        self.kept.at(path, |_| true, Arc::default)
     }
 
     /// Asks for permits of a semaphore.

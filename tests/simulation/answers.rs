@@ -221,7 +221,7 @@ impl State {
     /// Whether an operator deleted a node below the path since then, or shortly before.
     fn operated(&self, path: &str, since: Instant) -> bool {
         let below = self.deleted.range(format!("{path}/")..format!("{path}0"));
-        let mut times = below.filter_map(|(_, gone)| *gone);
+        let mut times = below.filter_map(|(_, strike)| strike.gone);
         times.any(|gone| gone + AFTERMATH >= since)
     }
 

@@ -50,6 +50,21 @@ pub(crate) struct Znode {
     pub(crate) deleted: Option<Instant>,
 }
 
+/// The delete of a node by an operator.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Strike {
+    /// The transaction that created the node. A later one may have the same path.
+    zxid: i64,
+    pub(crate) gone: Option<Instant>,
+}
+
+impl Strike {
+    /// Whether the hold is by this node.
+    fn hits(&self, hold: &Hold) -> bool {
+        hold.token.is_none_or(|token| token <= self.zxid)
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) holds: BTreeMap<u64, Hold>,
@@ -67,7 +82,7 @@ pub(crate) struct State {
     /// Sessions that an operator ended, and nodes that an operator deletes, and since when they are gone: who held by
     /// them learns of it later.
     ended: BTreeSet<i64>,
-    pub(crate) deleted: BTreeMap<String, Option<Instant>>,
+    pub(crate) deleted: BTreeMap<String, Strike>,
     /// How much is wrong now, how often that has changed, and since when it is as it is.
     pub(crate) wrong: (usize, usize, Option<Instant>),
     /// Every ephemeral node there was.
@@ -96,16 +111,22 @@ impl State {
     /// Whether it believes that it holds, and no operator took that from it.
     fn believes(&self, hold: &Hold) -> bool {
         let taken = |node: &String| {
-            self.deleted.get(node).is_some_and(|gone| !gone.is_some_and(|gone| self.is_known(gone)))
+            let strike = self.deleted.get(node).filter(|strike| strike.hits(hold));
+            strike.is_some_and(|strike| !strike.gone.is_some_and(|gone| self.is_known(gone)))
                 || self.history.get(node).is_some_and(|znode| self.ended.contains(&znode.owner))
         };
-        !hold.nodes.iter().any(taken) && hold.process.runs() && hold.process.within(&hold.believes)
+        !self.ended.contains(&hold.session)
+            && !hold.nodes.iter().any(taken)
+            && hold.process.runs()
+            && hold.process.within(&hold.believes)
     }
 
     /// Since when a node of the hold is gone that nothing kept its client from learning of: an operator deleted it, and
     /// nothing else has been wrong since. A sixth of the longest session timeout, and a moment, are left for the news.
     fn could_know(&self, hold: &Hold) -> Option<Duration> {
-        let gone = hold.nodes.iter().filter_map(|node| *self.deleted.get(node)?).min()?;
+        let strikes = hold.nodes.iter().filter_map(|node| self.deleted.get(node));
+        let gone = strikes.filter(|strike| strike.hits(hold)).filter_map(|strike| strike.gone);
+        let gone = gone.min()?;
         (self.is_known(gone) && (hold.believes)()).then(|| gone.elapsed())
     }
 
@@ -326,7 +347,12 @@ impl Judge {
     }
 
     pub(crate) fn operator_deletes(&self, node: &str) {
-        self.state().deleted.entry(node.to_owned()).or_default();
+        let mut state = self.state();
+        let zxid = state.history.get(node).map_or(0, |znode| znode.zxid);
+        let strike = state.deleted.entry(node.to_owned()).or_default();
+        if strike.zxid != zxid {
+            *strike = Strike { zxid, gone: None };
+        }
     }
 
     /// Something goes wrong, or right again.
@@ -375,8 +401,8 @@ impl Judge {
                 if let Some(znode) = state.history.get_mut(path) {
                     znode.deleted = Some(Instant::now());
                 }
-                if let Some(gone) = state.deleted.get_mut(path) {
-                    gone.get_or_insert_with(Instant::now);
+                if let Some(strike) = state.deleted.get_mut(path) {
+                    strike.gone.get_or_insert_with(Instant::now);
                 } else if path.contains("/done/") {
                     self.cleaned_up(&mut state, path, entry.session);
                 }

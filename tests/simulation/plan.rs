@@ -51,6 +51,8 @@ pub(crate) enum Recipe {
     Selector,
     Count,
     Once,
+    /// Of a group, with one id.
+    Member,
 }
 
 /// One process.
@@ -125,8 +127,10 @@ impl Plan {
         let count = if wide { 50 } else { rng.usize(1..=4) };
         // One more than fit: the plans of seeds that once failed stay as they were.
         let counts = if seed.is_multiple_of(2) { Recipe::Once } else { Recipe::Count };
+        let mut swapped = Rng::with_seed(seed ^ 0x6d65_6d62_6572);
         let paths = (0..count).map(|_| match recipes[rng.usize(..recipes.len())] {
             Recipe::Count => counts,
+            Recipe::Latch if swapped.bool() => Recipe::Member,
             recipe => recipe,
         });
         let paths: Vec<_> = paths.collect();

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
+use zookeeper_recipes::group::Membership;
 use zookeeper_recipes::interop::{ContenderFilter, Owner, Revoker, SharedCount};
 use zookeeper_recipes::leader::LeaderObserver;
 use zookeeper_recipes::{
@@ -46,6 +47,7 @@ impl SimulatedTask {
             Recipe::Selector => self.selector().await,
             Recipe::Count => self.count().await,
             Recipe::Once => self.once().await,
+            Recipe::Member => self.member().await,
         }
     }
 
@@ -374,6 +376,47 @@ impl SimulatedTask {
             }
         }
         let _ = terms.close().await;
+    }
+
+    /// All tasks at the path have one id, so at most one of them is a member. The one that has joined may stay for several holds.
+    async fn member(&mut self) {
+        let group = self.path.clone();
+        while !self.run.is_over() {
+            self.pause().await;
+            let member = self.curator.group_member(&group, "one").expect("a path");
+            let member = member.with_data(self.name.as_bytes());
+            let Some(membership) = self.acquires(Access::Alone, member.join()).await else {
+                continue;
+            };
+            for _ in 0..self.rng.u8(1..4) {
+                let Some(hold) = self.acquires(Access::Alone, membership.joined()).await else {
+                    break;
+                };
+                if self.rng.u8(..4) == 0 {
+                    self.changes_data(&membership, &hold).await;
+                }
+                self.leads_again(hold).await;
+            }
+            if self.rng.bool() {
+                self.ends(membership.leave()).await;
+            }
+        }
+    }
+
+    /// A write that was confirmed is there, while the member holds.
+    async fn changes_data(&mut self, membership: &Membership, hold: &Hold) {
+        let data = format!("{} {}", self.name, self.rng.u8(..));
+        let written = self.changes(membership.set_data(data.as_bytes())).await;
+        // The server that is asked here may apply the write later than the one that confirmed it.
+        sleep(Duration::from_millis(self.run.plan.apply_lag * 2)).await;
+        let found = self.run.ensemble.node(hold.node()).map(|(data, _)| data);
+        // An operator may have deleted it, and the news is on its way.
+        let Some(found) = found.filter(|found| found != data.as_bytes()) else { return };
+        if written.is_some() && hold.is_held() {
+            let found = String::from_utf8_lossy(&found);
+            let failure = format!("stale: {} wrote {data}, and there is {found}", self.name);
+            self.run.judge.fail(|counts| &mut counts.stale, failure);
+        }
     }
 
     /// Each raises the count by one. Its node is below the path, because a count does not begin at a node without data.

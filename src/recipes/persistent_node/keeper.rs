@@ -3,8 +3,8 @@
 //! The task creates the znode and reads it behind the create, with a watch, in one trip. The read decides: the create only says
 //! that the server's answer is not older than the create. When the watch fires, the task reads again, and creates what is missing.
 //!
-//! *The znode is ours* if this session owns it, and if this task created it: the create was answered with its transaction, or a
-//! create of this task has no answer. Otherwise another node of this [`Curator`](crate::Curator) has it.
+//! *The znode is ours* if this session owns it. The nodes of one [`Curator`](crate::Curator) at one path take turns, so no other
+//! one has created it, whichever creates were not answered. A turn ends when the znode is deleted.
 //!
 //! *Two processes never hold at once.* A hold begins only if a read shows that our session owns the znode, and ends with the session
 //! lease, that is before the servers can expire the session. While the znode exists, no other session can create it. If somebody
@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use futures_util::future::{OptionFuture, join};
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, watch};
 
 use crate::client::{Client, Failed, Failure, Node, NodeEvent};
 use crate::clock::BootInstant;
@@ -49,6 +49,8 @@ pub(super) struct Keeper {
     wanted: watch::Receiver<Wanted>,
     written: watch::Sender<u64>,
     taken_by: watch::Sender<Option<i64>>,
+    /// This task's turn at the path.
+    turn: Option<OwnedMutexGuard<()>>,
     /// Of the present znode.
     hold: Option<OwnedHold>,
     /// What this task has created in the present session.
@@ -59,21 +61,13 @@ pub(super) struct Keeper {
     failed: Option<ErrorKind>,
 }
 
-/// What a task has created in one session.
+/// What a task may have created in one session.
 struct InSession {
     session: Arc<Session>,
-    /// The transaction that created the znode, if that is known and the znode may exist.
-    czxid: Option<i64>,
+    /// The znode is there, as far as is known.
+    is_there: bool,
     /// A create has no answer.
     is_unsure: bool,
-}
-
-impl InSession {
-    /// Returns true if the task created this znode.
-    fn has(&self, node: &Node) -> bool {
-        let is_known = self.czxid == Some(node.change.czxid);
-        node.owner == self.session.session_id() && (is_known || self.is_unsure)
-    }
 }
 
 impl Keeper {
@@ -90,6 +84,7 @@ impl Keeper {
             wanted,
             written,
             taken_by,
+            turn: None,
             hold: None,
             created: None,
             earlier: Vec::new(),
@@ -113,6 +108,7 @@ impl Keeper {
 
     /// Keeps the znode in one session after another.
     async fn keep(&mut self) -> Error {
+        self.turn = Some(self.in_turn().await);
         let path = self.recipe.path.clone();
         let mut sessions = EachSession::of(self.recipe.curator.connection());
         loop {
@@ -120,8 +116,8 @@ impl Keeper {
                 Ok(session) => session,
                 Err(error) => return error.while_doing(&path).at(&path),
             };
-            let created = InSession { session: session.clone(), czxid: None, is_unsure: false };
-            self.created = Some(created);
+            self.created =
+                Some(InSession { session: session.clone(), is_there: false, is_unsure: false });
             sessions.while_it_lasts(self.keep_in(&session)).await;
             self.earlier.push(session.session_id());
             self.lose(match session.ended().is_cancelled() {
@@ -129,6 +125,20 @@ impl Keeper {
                 false => Loss::Closed,
             });
         }
+    }
+
+    /// Waits until no other node of this `Curator` has a znode at the path.
+    async fn in_turn(&self) -> OwnedMutexGuard<()> {
+        let Recipe { curator, path, .. } = &self.recipe;
+        let turn = curator.queues().turn_to_keep(path);
+        if let Ok(turn) = turn.clone().try_lock_owned() {
+            return turn;
+        }
+        tracing::warn!(%path, "another node of this Curator has this znode; waits until that is closed");
+        self.taken_by.send_replace(curator.session_id().ok());
+        let turn = turn.lock_owned().await;
+        self.taken_by.send_replace(None);
+        turn
     }
 
     /// Keeps the znode in one session, until that ends.
@@ -232,10 +242,12 @@ impl Keeper {
         // The first poll sends both in this order.
         let create = OptionFuture::from(must_create.then_some(create));
         let (created, read) = join(create, follower.read(&client, room)).await;
+        let mut czxid = None;
         match created {
             None | Some(Err(Failure::NodeExists)) => ours.is_unsure = was_unsure,
             Some(Ok(change)) => {
-                ours.czxid = Some(change.czxid);
+                czxid = Some(change.czxid);
+                ours.is_there = true;
                 ours.is_unsure = false;
             }
             Some(Err(failure)) => {
@@ -249,7 +261,7 @@ impl Keeper {
         }
         let node = read.map_err(of("read"))?;
         // A server that answers a reconnect with another session tells the client nothing else of it.
-        if ours.czxid == Some(node.change.czxid) && node.owner != session.session_id() {
+        if czxid == Some(node.change.czxid) && node.owner != session.session_id() {
             session.replaced_by(node.owner);
             return Err(of("create")(Failure::session_over()));
         }
@@ -266,12 +278,15 @@ impl Keeper {
     ) -> Result<Option<NodeEvent>, Error> {
         // About as often as the session lease is renewed.
         let limit = (!follower.is_watched()).then_some(session.timeout() / 6);
-        let Some(ours) = self.created.as_mut().filter(|ours| ours.has(&node)) else {
+        let is_ours = node.owner == session.session_id();
+        if let Some(created) = &mut self.created {
+            created.is_there = is_ours;
+            created.is_unsure &= !is_ours;
+        }
+        if !is_ours {
             self.is_taken_by(&node);
             return Ok(follower.changed(limit).await);
-        };
-        ours.czxid = Some(node.change.czxid);
-        ours.is_unsure = false;
+        }
         self.taken_by.send_replace(None);
         self.failed = None;
         self.hold(session, &node).await;
@@ -332,7 +347,7 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Another session, or another node of this one, has a znode at the path.
+    /// Another session has a znode at the path.
     fn is_taken_by(&mut self, node: &Node) {
         self.lose(Loss::NodeDeleted);
         let path = &self.recipe.path;
@@ -354,6 +369,9 @@ impl Keeper {
 
     /// No znode is at the path.
     fn is_deleted(&mut self) {
+        if let Some(created) = &mut self.created {
+            created.is_there = false;
+        }
         self.lose(Loss::NodeDeleted);
         self.taken_by.send_replace(None);
     }
@@ -382,10 +400,10 @@ impl Keeper {
 
     /// Deletes the znode, if this task may have one.
     async fn give_up(&mut self) -> Result<Released, Error> {
-        let Some(InSession { session, czxid, mut is_unsure }) = self.created.take() else {
+        let Some(InSession { session, is_there, mut is_unsure }) = self.created.take() else {
             return Ok(Released::Confirmed);
         };
-        if czxid.is_none() && !is_unsure {
+        if !is_there && !is_unsure {
             return Ok(Released::Confirmed);
         }
         let path = self.recipe.path.as_str();
@@ -393,7 +411,7 @@ impl Keeper {
         let mut retry = RetryLoop::new(&RetryPolicy::endless(), Operation::CLEANUP);
         loop {
             let deleted = async {
-                if is_unsure && !self.is_there(&session).await? {
+                if is_unsure && !self.still_owns_it(&session).await? {
                     return Ok(());
                 }
                 delete(&session, path).await.map(drop)
@@ -416,7 +434,7 @@ impl Keeper {
     }
 
     /// Returns true if our session still has a znode there. The answer is from after all earlier requests of the session.
-    async fn is_there(&self, session: &Session) -> Result<bool, Failure> {
+    async fn still_owns_it(&self, session: &Session) -> Result<bool, Failure> {
         let path = self.recipe.path.as_str();
         let look = |client: &Client| client.look(path);
         let node = behind_barrier(session, &format!("{path}_b_"), look).await?;
