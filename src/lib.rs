@@ -14,7 +14,7 @@
 //! | a function that only the leader runs | [`Curator::leader_selector`] |
 //! | to know the leader without being a candidate | [`Curator::observe_leader`] |
 //! | a znode that exists while the process is alive | [`Curator::persistent_node`] |
-//! | to know which processes are alive | [`Curator::group_member`] |
+//! | to know which processes are alive | [`Curator::group_member`], [`Curator::observe_group`] |
 //! | to ask a holder to give its lock back | [`interop::Revoker`] |
 //! | a number that processes share, such as a limit | [`interop::SharedCount`] |
 //! | to reject the writes of a late holder | [`Hold::fenced`], [`Hold::fencing_token`] |

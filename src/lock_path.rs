@@ -88,6 +88,22 @@ pub(crate) fn escape_segment(id: &str) -> String {
     segment
 }
 
+/// The inverse of [`escape_segment`]. A segment that was not escaped so, for example by another client, stays as it is.
+pub(crate) fn unescape_segment(segment: &str) -> String {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment;
+    while let Some((before, escaped)) = rest.split_once('%') {
+        let digits = escaped.get(..2).filter(|digits| !digits.starts_with('+'));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let Some(byte) = byte else { return segment.to_owned() };
+        bytes.extend_from_slice(before.as_bytes());
+        bytes.push(byte);
+        rest = &escaped[2..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8(bytes).unwrap_or_else(|_| segment.to_owned())
+}
+
 fn validate(path: &str) -> Result<(), &'static str> {
     let fault = match path {
         "" => "it is empty",
@@ -165,7 +181,15 @@ mod tests {
         ];
         for (id, segment) in table {
             assert_eq!(escape_segment(id), segment);
+            assert_eq!(unescape_segment(segment), id);
             assert_eq!(path(&format!("/l/{segment}")).ancestors().count(), 2);
+        }
+    }
+
+    #[test]
+    fn segments_that_were_not_escaped_stay_as_they_are() {
+        for segment in ["100%", "%zz", "%f", "%FF", "ünï", "%+1", "a%ü"] {
+            assert_eq!(unescape_segment(segment), segment);
         }
     }
 

@@ -111,9 +111,18 @@ async fn both_are_members_of_one_group() {
     let Some(group) = Group::new().await else { return };
     let path = &group.testbed.path;
     group.peer.ask(format!("join {path} java one")).await;
+    let mut observer = group.curator.observe_group(path).unwrap();
     let membership = group.join("rust").await;
     let slashed = group.join("10.0.0.7:8080/a").await;
     group.curator_sees("10.0.0.7:8080%2Fa=rust,java=one,rust=rust").await;
+    loop {
+        let members = within("a report", observer.changed()).await.unwrap();
+        let ids: Vec<_> = members.ids().collect();
+        if ids == ["10.0.0.7:8080/a", "java", "rust"] {
+            assert_eq!(members.get("java").unwrap().data, b"one");
+            break;
+        }
+    }
     slashed.leave().await.unwrap();
     group.curator_sees("java=one,rust=rust").await;
     membership.set_data("two").await.unwrap();

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zookeeper_recipes::Participant;
 use zookeeper_recipes::interop::VersionedCount;
 use zookeeper_recipes::simulation::LoggedEntry;
 
@@ -49,17 +48,27 @@ impl State {
 }
 
 impl Judge {
-    /// An observer reports a leader after another.
-    pub(crate) fn observes(&self, name: &str, last: Option<i64>, leader: &Participant) {
+    /// An observer reports a leader after another, or a member of the same id.
+    pub(crate) fn observes(&self, name: &str, last: Option<i64>, node: &str, token: i64) {
         let mut state = self.state();
-        let Some(token) = leader.fencing_token.map(|token| token.value()) else { return };
         if last.is_some_and(|last| token < last) {
             let failure = format!("{name} observes {token:#x} after {last:?}");
             state.sees_wrong(failure);
         }
-        if state.by_zxid.get(&token) != Some(&leader.node) {
-            let failure =
-                format!("{name} observes {} by {token:#x}, which it never had", leader.node);
+        if state.by_zxid.get(&token).map(String::as_str) != Some(node) {
+            let failure = format!("{name} observes {node} by {token:#x}, which it never had");
+            state.sees_wrong(failure);
+        }
+    }
+
+    /// An observer has followed a node for a while. If nothing has changed or was wrong for long, it knows the present one.
+    pub(crate) fn still_observes(&self, name: &str, node: &str, token: Option<i64>) {
+        let mut state = self.state();
+        let Some(znode) = state.history.get(node).copied() else { return };
+        let changed = znode.deleted.unwrap_or(znode.created);
+        let there = znode.deleted.is_none().then_some(znode.zxid);
+        if state.is_calm() && changed.elapsed() > NEWS && token != there {
+            let failure = format!("{name} observes {token:?} at {node}, where {there:?} is");
             state.sees_wrong(failure);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use zookeeper_recipes::group::Membership;
+use zookeeper_recipes::group::{GroupObserver, Membership};
 use zookeeper_recipes::interop::{ContenderFilter, Owner, Revoker, SharedCount};
 use zookeeper_recipes::leader::LeaderObserver;
 use zookeeper_recipes::{
@@ -334,8 +334,9 @@ impl SimulatedTask {
             let limit = self.below(10_000);
             let Ok(changed) = timeout(limit, observer.changed()).await else { continue };
             if let Ok(Some(leader)) = changed {
-                self.run.judge.observes(&self.name, last, &leader);
-                last = leader.fencing_token.map(|token| token.value()).or(last);
+                let Some(token) = leader.fencing_token else { continue };
+                self.run.judge.observes(&self.name, last, &leader.node, token.value());
+                last = Some(token.value());
             }
         }
     }
@@ -383,6 +384,10 @@ impl SimulatedTask {
         let group = self.path.clone();
         while !self.run.is_over() {
             self.pause().await;
+            if self.rng.u8(..4) == 0 {
+                let observer = self.curator.observe_group(&group).expect("a path");
+                self.observes_group(observer).await;
+            }
             let member = self.curator.group_member(&group, "one").expect("a path");
             let member = member.with_data(self.name.as_bytes());
             let Some(membership) = self.acquires(Access::Alone, member.join()).await else {
@@ -400,6 +405,24 @@ impl SimulatedTask {
             if self.rng.bool() {
                 self.ends(membership.leave()).await;
             }
+        }
+    }
+
+    async fn observes_group(&mut self, mut observer: GroupObserver) {
+        let mut last = None;
+        for _ in 0..self.rng.u8(..3) {
+            let limit = self.below(10_000);
+            let Ok(Ok(members)) = timeout(limit, observer.changed()).await else { continue };
+            let Some(member) = members.get("one") else { continue };
+            let Some(token) = member.fencing_token else { continue };
+            self.run.judge.observes(&self.name, last, &member.node, token.value());
+            last = Some(token.value());
+        }
+        sleep(Duration::from_secs(3)).await;
+        if let Some(members) = observer.members() {
+            let token = members.get("one").and_then(|member| member.fencing_token);
+            let node = format!("{}/one", self.path);
+            self.run.judge.still_observes(&self.name, &node, token.map(|token| token.value()));
         }
     }
 

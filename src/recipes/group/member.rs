@@ -14,7 +14,7 @@ use crate::recipes::shared::recipe::Recipe;
 /// A member of a group, under an id that no other live process has: the counterpart of Apache Curator's `GroupMember`, on the same
 /// znodes.
 ///
-/// The group at a path has a child for each member.
+/// The group at a path has a child for each member. [`Curator::observe_group`] follows them.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Curator, Error};

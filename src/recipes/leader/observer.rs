@@ -17,7 +17,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream};
@@ -31,9 +31,9 @@ use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 use crate::queue::rules::admission::Family;
+use crate::recipes::shared::observation::{Observation, Observed, observe};
 use crate::recipes::shared::participants::{Participant, first};
 use crate::recipes::shared::recipe::Recipe;
-use crate::recipes::shared::waiting::Waiting;
 use crate::session::follower::{EachSession, NodeFollower};
 use crate::session::{Connection, Session};
 
@@ -70,8 +70,7 @@ use crate::session::{Connection, Session};
 pub struct LeaderObserver {
     /// The curator in the recipe keeps the session open.
     recipe: Recipe,
-    observed: watch::Receiver<Observed>,
-    waiting: Waiting<watch::Receiver<Observed>, Result<Option<Participant>, Error>>,
+    leaders: Observation<Option<Participant>>,
 }
 
 impl Curator {
@@ -90,17 +89,17 @@ impl Curator {
 
 impl LeaderObserver {
     pub(super) fn new(recipe: Recipe, family: Family) -> Self {
-        let (sender, observed) = watch::channel(Observed::Nothing);
+        let (observed, leaders) = Observation::new();
         let connection = recipe.curator.connection();
         let task = ObserverTask {
             connection: connection.clone(),
             path: recipe.path.clone(),
             family,
-            observed: sender,
+            observed,
             newest: Newest::default(),
         };
         connection.spawn(task.run());
-        Self { recipe, observed, waiting: Waiting::new() }
+        Self { recipe, leaders }
     }
 
     /// Returns the path, under the namespace.
@@ -110,10 +109,7 @@ impl LeaderObserver {
 
     /// Returns the leader that was reported last. `None` also before the first report and after the end.
     pub fn leader(&self) -> Option<Participant> {
-        match &*self.observed.borrow() {
-            Observed::Leader(leader) => leader.clone(),
-            Observed::Nothing | Observed::Ended(_) => None,
-        }
+        self.leaders.last().flatten()
     }
 
     /// Waits until the leader has changed; the first time, until the leader is known.
@@ -127,34 +123,14 @@ impl LeaderObserver {
     /// [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied), [`ErrorKind::Refused`](crate::ErrorKind::Refused):
     /// the path may not be read; [`ErrorKind::Closed`](crate::ErrorKind::Closed): the [`Curator`] is closed.
     pub async fn changed(&mut self) -> Result<Option<Participant>, Error> {
-        self.waiting.forget();
-        next(&mut self.observed).await.map_err(|error| error.at(&self.recipe.path))
-    }
-}
-
-async fn next(observed: &mut watch::Receiver<Observed>) -> Result<Option<Participant>, Error> {
-    loop {
-        // The end is reported each time.
-        if let Observed::Ended(error) = &*observed.borrow() {
-            return Err(error.clone());
-        }
-        if observed.changed().await.is_err() {
-            return Err(Error::closed());
-        }
-        if let Observed::Leader(leader) = &*observed.borrow_and_update() {
-            return Ok(leader.clone());
-        }
+        self.leaders.changed().await.map_err(|error| error.at(&self.recipe.path))
     }
 }
 
 /// The clone continues from the last leader that the original has reported.
 impl Clone for LeaderObserver {
     fn clone(&self) -> Self {
-        Self {
-            recipe: self.recipe.clone(),
-            observed: self.observed.clone(),
-            waiting: Waiting::new(),
-        }
+        Self { recipe: self.recipe.clone(), leaders: self.leaders.clone() }
     }
 }
 
@@ -162,12 +138,7 @@ impl Stream for LeaderObserver {
     type Item = Option<Participant>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Self { observed, waiting, .. } = &mut *self;
-        let leader = ready!(waiting.poll(observed, context, |mut observed| async move {
-            let leader = next(&mut observed).await;
-            (observed, leader)
-        }));
-        Poll::Ready(leader.ok())
+        self.leaders.poll_next(context)
     }
 }
 
@@ -180,22 +151,13 @@ impl fmt::Debug for LeaderObserver {
     }
 }
 
-/// The last report of the task.
-#[derive(Clone, Debug)]
-enum Observed {
-    Nothing,
-    Leader(Option<Participant>),
-    /// No task follows the leader any longer.
-    Ended(Error),
-}
-
 /// The task that follows the leader.
 #[derive(Debug)]
 struct ObserverTask {
     connection: Arc<Connection>,
     path: LockPath,
     family: Family,
-    observed: watch::Sender<Observed>,
+    observed: watch::Sender<Observed<Option<Participant>>>,
     newest: Newest,
 }
 
@@ -228,13 +190,7 @@ impl ObserverTask {
     /// Follows the leader until no handle is left, or no further session will be opened.
     async fn run(mut self) {
         let observed = self.observed.clone();
-        tokio::select! {
-            biased;
-            () = observed.closed() => {}
-            error = self.follow_sessions() => {
-                observed.send_replace(Observed::Ended(error));
-            }
-        }
+        observe(&observed, self.follow_sessions()).await;
     }
 
     /// Follows the leader in one session after another, until there is no further one or the servers refuse.
@@ -334,12 +290,12 @@ impl ObserverTask {
             return false;
         }
         self.observed.send_if_modified(|observed| {
-            if let (Some(leader), Observed::Leader(Some(reported))) = (&mut leader, &observed) {
+            if let (Some(leader), Observed::Is(Some(reported))) = (&mut leader, &observed) {
                 leader.keep_identity_of(reported);
             }
-            let news = !matches!(observed, Observed::Leader(reported) if *reported == leader);
+            let news = !matches!(observed, Observed::Is(reported) if *reported == leader);
             if news {
-                *observed = Observed::Leader(leader);
+                *observed = Observed::Is(leader);
             }
             news
         });

@@ -5,6 +5,7 @@ pub(crate) mod fenced;
 pub(crate) mod guards;
 pub(crate) mod hold;
 pub(crate) mod lock;
+pub(crate) mod observation;
 pub(crate) mod owner;
 pub(crate) mod participants;
 pub(crate) mod recipe;

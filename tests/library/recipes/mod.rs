@@ -5,6 +5,7 @@ mod busy;
 pub(crate) mod contract;
 mod curator_bugs;
 mod fenced_writes;
+mod group;
 mod holds_of_one_process;
 mod hostile_nodes;
 mod lagging_member;

@@ -1,0 +1,524 @@
+//! [`GroupObserver`]: reports the members of a group.
+//!
+//! A task lists the group with a watch, and reads the members that it does not know, each with a watch on its data. A watch that
+//! fires costs one request: a listing, or the read of one member.
+//!
+//! *Each report is one listing.* The ids are those of one listing, and the data of each member are from after it or from a read whose
+//! watch has not fired since. If a member of the listing cannot be read because it has left, the group is listed again before the report.
+//!
+//! *Never back.* The servers never show a session an older state than it has seen, and a new session begins with a `sync`. The listing has
+//! the number of changes of the group since its znode was created. A listing with a smaller number is not reported, and the group is
+//! listed again behind another `sync`, until a session timeout later: then the servers have lost data.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::future::pending;
+use std::ops::Deref;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, FuturesUnordered, Stream, StreamExt};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::client::{Client, Failure, LinkState, LinkWatch, Listing, Node, NodeEvent};
+use crate::curator::Curator;
+use crate::error::Error;
+use crate::fencing_token::FencingToken;
+use crate::lock_path::{LockPath, unescape_segment};
+use crate::metrics::{self, Operation};
+use crate::recipes::shared::observation::{Observation, Observed, observe};
+use crate::recipes::shared::recipe::Recipe;
+use crate::session::follower::EachSession;
+use crate::session::{Connection, Session};
+
+/// Reports the members of a group, without being one.
+///
+/// * **Whole**: each report has all members, in the order of their znodes' names. Changes that come together are one report.
+/// * **Never back**: no older members are reported after newer ones, even if the connected server lags or a new session began. If the
+///   servers lost data, the members are reported a session timeout later.
+/// * **As the servers know it**: a member that was killed is reported until its session expires. Without a connection, the last
+///   members stay. A [`Membership`](super::Membership) tells a member itself in time.
+/// * **Cheap**: a member that joins costs each observer a listing and a read, one that leaves a listing, and one whose data change a
+///   read. Each member takes a watch of the session, as far as half of the session's room for watches allows, which is enough
+///   for some 800 members with paths of 60 bytes. The other members are read in turn, 64 in each sixth of a session timeout.
+///
+/// Children of the group that are not ephemeral are no members. A task of the session follows the group, over reconnects and
+/// sessions, until the last handle is dropped. A slow observer may skip reports.
+///
+/// An observer is a [`Stream`] of [`Members`], which ends where [`changed`](Self::changed) fails.
+///
+/// ```no_run
+/// # use zookeeper_recipes::{Curator, Error};
+/// # async fn example(curator: Curator) -> Result<(), Error> {
+/// let mut observer = curator.observe_group("/groups/billing")?;
+/// loop {
+///     let members = observer.changed().await?;
+///     println!("{} members: {:?}", members.len(), members.ids().collect::<Vec<_>>());
+/// }
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use = "a stream does nothing until it is polled"]
+pub struct GroupObserver {
+    /// The curator in the recipe keeps the session open.
+    recipe: Recipe,
+    members: Observation<Members>,
+}
+
+/// The members of a group at one time, in the order of their znodes' names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members(Arc<[Member]>);
+
+/// A member of a group. If its znode may not be read, the fields that only the znode shows are `None` or empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Member {
+    /// The id, as it was given to [`Curator::group_member`].
+    pub id: String,
+    /// The path of the member's znode, under the namespace.
+    pub node: String,
+    /// The data of the member.
+    pub data: Vec<u8>,
+    /// The ZooKeeper session that owns the znode.
+    pub session_id: Option<i64>,
+    /// The time at which the znode was created, by the clock of the servers.
+    pub since: Option<SystemTime>,
+    /// The token of the member's [`Hold`](crate::Hold). It grows each time that the id joins.
+    pub fencing_token: Option<FencingToken>,
+}
+
+impl Curator {
+    /// Follows the members of the group at `path`, of this crate or of Apache Curator's `GroupMember`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`mutex`](Self::mutex).
+    pub fn observe_group(&self, path: impl AsRef<str>) -> Result<GroupObserver, Error> {
+        let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::GROUP_MEMBER)?;
+        let (observed, members) = Observation::new();
+        let task = ObserverTask {
+            connection: recipe.curator.connection().clone(),
+            path: recipe.path.clone(),
+            observed,
+            newest: Newest::default(),
+        };
+        recipe.curator.connection().spawn(task.run());
+        Ok(GroupObserver { recipe, members })
+    }
+}
+
+impl GroupObserver {
+    /// Returns the path, under the namespace.
+    pub fn path(&self) -> &str {
+        self.recipe.path.as_str()
+    }
+
+    /// Returns the members that were reported last; `None` before the first report and after the end.
+    #[doc(alias = "getCurrentMembers")]
+    pub fn members(&self) -> Option<Members> {
+        self.members.last()
+    }
+
+    /// Waits until the members have changed; the first time, until they are known.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future misses no change.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied), [`ErrorKind::Refused`](crate::ErrorKind::Refused):
+    /// the group may not be listed; [`ErrorKind::Closed`](crate::ErrorKind::Closed): the [`Curator`] is closed.
+    pub async fn changed(&mut self) -> Result<Members, Error> {
+        self.members.changed().await.map_err(|error| error.at(&self.recipe.path))
+    }
+}
+
+impl Stream for GroupObserver {
+    type Item = Members;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Members>> {
+        self.members.poll_next(context)
+    }
+}
+
+impl fmt::Debug for GroupObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupObserver")
+            .field("path", &self.path())
+            .field("members", &self.members())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Members {
+    /// Returns the member with this id.
+    pub fn get(&self, id: &str) -> Option<&Member> {
+        self.iter().find(|member| member.id == id)
+    }
+
+    /// Returns the ids.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.iter().map(|member| member.id.as_str())
+    }
+}
+
+impl Deref for Members {
+    type Target = [Member];
+
+    fn deref(&self) -> &[Member] {
+        &self.0
+    }
+}
+
+impl Member {
+    fn new(path: &LockPath, name: &str, node: &Node) -> Self {
+        let is_known = node.change.czxid > 0;
+        let since = || SystemTime::UNIX_EPOCH + Duration::from_millis(node.created);
+        Self {
+            id: unescape_segment(name),
+            node: path.child(name),
+            data: node.data.clone(),
+            session_id: is_known.then_some(node.owner),
+            since: is_known.then(since),
+            fencing_token: is_known.then(|| FencingToken::new(node.change.czxid)),
+        }
+    }
+}
+
+/// The newest listing that was reported.
+#[derive(Debug, Default)]
+struct Newest {
+    /// The transaction that created the group's znode, and the number of changes of its children.
+    listed: (i64, i32),
+    /// The number of listings in a row that were older.
+    older: u32,
+}
+
+/// After this many such listings, each a sixth of a session timeout after the last, an older one is believed.
+const OLDER_LISTINGS: u32 = 6;
+
+impl Newest {
+    /// Returns true if a listing is to be reported now; `None` if the group does not exist.
+    fn admits(&mut self, listing: Option<&Listing>) -> bool {
+        let listed = listing.map_or(self.listed, |listing| (listing.czxid, listing.cversion));
+        if listed < self.listed && self.older < OLDER_LISTINGS {
+            self.older += 1;
+            return false;
+        }
+        *self = Self { listed, older: 0 };
+        true
+    }
+}
+
+/// The task that follows the members.
+struct ObserverTask {
+    connection: Arc<Connection>,
+    path: LockPath,
+    observed: watch::Sender<Observed<Members>>,
+    newest: Newest,
+}
+
+/// The number of reads in flight.
+const AT_ONCE: usize = 64;
+
+/// A member's znode, as it was read last.
+struct Known {
+    node: Node,
+    is_watched: bool,
+}
+
+/// A watch, which resolves with the name of its member.
+type Watching = BoxFuture<'static, (String, NodeEvent)>;
+
+/// What the task knows in one session.
+#[derive(Default)]
+struct Picture {
+    members: BTreeMap<String, Known>,
+    /// The names that have to be read.
+    unread: BTreeSet<String>,
+    watching: FuturesUnordered<Watching>,
+    /// Resolves when the group has to be listed again. `None` before the first listing, and without room for a watch.
+    listed: Option<BoxFuture<'static, ()>>,
+    /// The member without a watch that was read last in its turn.
+    turn: String,
+}
+
+impl ObserverTask {
+    async fn run(mut self) {
+        let observed = self.observed.clone();
+        observe(&observed, self.follow_sessions()).await;
+    }
+
+    /// Follows the members in one session after another, until there is no further one or the servers refuse.
+    async fn follow_sessions(&mut self) -> Error {
+        let mut sessions = EachSession::of(&self.connection);
+        loop {
+            let session = match sessions.next().await {
+                Ok(session) => session,
+                Err(error) => return error.while_doing(&self.path).at(&self.path),
+            };
+            if let Some(error) = sessions.while_it_lasts(self.follow_in(&session)).await {
+                return error;
+            }
+        }
+    }
+
+    /// Follows the members in one session, until the servers refuse.
+    async fn follow_in(&mut self, session: &Session) -> Error {
+        // About as often as the session lease is renewed.
+        let pause = session.timeout() / 6;
+        let mut picture = Picture::default();
+        let mut is_fresh = false;
+        self.newest.older = 0;
+        loop {
+            let Ok(link) = session.client().map(|client| client.watch_link()) else {
+                // The supervisor is about to end the session.
+                return pending().await;
+            };
+            match self.look(session, &mut picture, &mut is_fresh).await {
+                Ok(true) => {
+                    self.report(&picture);
+                    picture.changed(link, pause).await;
+                }
+                Ok(false) => sleep(pause).await,
+                Err(failure @ Failure::Refused(_)) => {
+                    return failure.into_error(self.path.as_str(), "list");
+                }
+                Err(failure) => {
+                    tracing::debug!(path = %self.path, ?failure, "looks again");
+                    metrics::retried(Operation::FOLLOW);
+                    sleep(pause).await;
+                }
+            }
+        }
+    }
+
+    /// Lists and reads what is not known. Returns false if the server shows an older group than the one that was reported.
+    async fn look(
+        &mut self,
+        session: &Session,
+        picture: &mut Picture,
+        is_fresh: &mut bool,
+    ) -> Result<bool, Failure> {
+        loop {
+            let client = session.client()?;
+            if picture.listed.is_none() {
+                if !*is_fresh {
+                    client.sync().await?;
+                }
+                let listing = picture.list(session, &client, &self.path).await?;
+                *is_fresh = self.newest.admits(listing.as_ref());
+                if !*is_fresh {
+                    picture.listed = None;
+                    return Ok(false);
+                }
+            }
+            if picture.read(session, &client, &self.path).await? {
+                return Ok(true);
+            }
+            // A member has left since the listing.
+            picture.listed = None;
+        }
+    }
+
+    /// Reports the members if they have changed.
+    fn report(&self, picture: &Picture) {
+        let is_member = |known: &Known| known.node.owner != 0 || known.node.change.czxid == 0;
+        let known = picture.members.iter().filter(|(_, known)| is_member(known));
+        let members = known.map(|(name, known)| Member::new(&self.path, name, &known.node));
+        let members = Members(members.collect());
+        self.observed.send_if_modified(|observed| {
+            let is_news = !matches!(observed, Observed::Is(reported) if *reported == members);
+            if is_news {
+                *observed = Observed::Is(members);
+            }
+            is_news
+        });
+    }
+}
+
+impl Picture {
+    /// Lists the group, with a watch if there is room for one. `None` if the group does not exist.
+    async fn list(
+        &mut self,
+        session: &Session,
+        client: &Client,
+        path: &LockPath,
+    ) -> Result<Option<Listing>, Failure> {
+        let room = session.try_reserve_spare_watch(path.as_str());
+        let listing = loop {
+            let Some(room) = room else {
+                break match client.list(path.as_str()).await {
+                    Err(Failure::NoNode) => None,
+                    listing => Some(listing?),
+                };
+            };
+            match client.list_and_watch(path.as_str()).await {
+                Ok((listing, watch)) => {
+                    self.listed = Some(watch.with(room).fired().boxed());
+                    break Some(listing);
+                }
+                Err(Failure::NoNode) => {}
+                Err(failure) => return Err(failure),
+            }
+            // The watch waits for the create of the group. One that was set too late is dropped.
+            if let (None, watch) = client.look_and_watch(path.as_str()).await? {
+                let created = async move {
+                    watch.await;
+                    drop(room);
+                };
+                self.listed = Some(created.boxed());
+            }
+            break None;
+        };
+        let names: BTreeSet<_> = listing.iter().flat_map(|listing| &listing.children).collect();
+        self.members.retain(|name, _| names.contains(name));
+        self.unread.retain(|name| names.contains(name));
+        let new = names.into_iter().filter(|name| !self.members.contains_key(*name));
+        self.unread.extend(new.cloned());
+        Ok(listing)
+    }
+
+    /// Reads what has to be read. Returns false if one of these znodes does not exist.
+    async fn read(
+        &mut self,
+        session: &Session,
+        client: &Client,
+        path: &LockPath,
+    ) -> Result<bool, Failure> {
+        let names = self.unread.iter().cloned();
+        let reads = names.map(|name| async move {
+            let read = read(session, client, path, &name).await;
+            (name, read)
+        });
+        let mut reads = stream::iter(reads).buffer_unordered(AT_ONCE);
+        let mut all_exist = true;
+        let mut answered = BTreeSet::new();
+        let mut failed = None;
+        while let Some((name, read)) = reads.next().await {
+            match read {
+                Ok((node, watch)) => {
+                    let is_watched = watch.is_some();
+                    self.watching.extend(watch);
+                    self.members.insert(name.clone(), Known { node, is_watched });
+                }
+                Err(Failure::NoNode) => {
+                    self.members.remove(&name);
+                    all_exist = false;
+                }
+                Err(failure) => {
+                    failed = Some(failure);
+                    continue;
+                }
+            }
+            answered.insert(name);
+        }
+        drop(reads);
+        self.unread.retain(|name| !answered.contains(name));
+        failed.map_or(Ok(all_exist), Err)
+    }
+
+    /// Waits until something has to be listed or read.
+    async fn changed(&mut self, mut link: LinkWatch, pause: Duration) {
+        let is_polled = self.listed.is_none() || self.members.values().any(|one| !one.is_watched);
+        let mut polled = pin!(sleep(pause));
+        let mut reconnected = pin!(async { while link.changed().await != LinkState::Connected {} });
+        loop {
+            let listed = async {
+                match &mut self.listed {
+                    Some(listed) => listed.await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = listed => self.listed = None,
+                Some((name, event)) = self.watching.next() => self.has_changed(name, event),
+                // The client may have missed an event while it was disconnected.
+                () = &mut reconnected => self.listed = None,
+                () = &mut polled, if is_polled => self.unread_in_turn(),
+            }
+            // Changes that came together are one report.
+            while let Some(Some((name, event))) = self.watching.next().now_or_never() {
+                self.has_changed(name, event);
+            }
+            // The watch on the group fires as well when a member leaves.
+            if self.listed.is_none() || !self.unread.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn has_changed(&mut self, name: String, event: NodeEvent) {
+        if event == NodeEvent::Deleted {
+            self.members.remove(&name);
+        } else if self.members.contains_key(&name) {
+            self.unread.insert(name);
+        }
+    }
+
+    /// Has the next members without a watch read again.
+    fn unread_in_turn(&mut self) {
+        let is_unwatched =
+            |(name, known): (&String, &Known)| (!known.is_watched).then(|| name.clone());
+        let later = self.members.range(self.turn.clone()..).filter_map(is_unwatched);
+        let next: Vec<_> = later.skip_while(|name| *name == self.turn).take(AT_ONCE).collect();
+        self.turn = next.last().cloned().unwrap_or_default();
+        self.unread.extend(next);
+    }
+}
+
+/// Reads a member's znode, with a watch if there is room for one. Without the permission to read it, the znode is only looked at.
+async fn read(
+    session: &Session,
+    client: &Client,
+    path: &LockPath,
+    name: &str,
+) -> Result<(Node, Option<Watching>), Failure> {
+    let node = path.child(name);
+    let read = match session.try_reserve_spare_watch(&node) {
+        Some(room) => client.read_and_watch(&node).await.map(|(node, watch)| {
+            let name = name.to_owned();
+            let fired = async move {
+                let event = watch.await;
+                drop(room);
+                (name, event)
+            };
+            (node, Some(fired.boxed()))
+        }),
+        None => client.read(&node).await.map(|node| (node, None)),
+    };
+    match read {
+        Err(Failure::Refused(_)) => {
+            let found = client.look(&node).await?.ok_or(Failure::NoNode)?;
+            Ok((found, None))
+        }
+        read => read,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(czxid: i64, cversion: i32) -> Listing {
+        Listing { children: Vec::new(), czxid, cversion, num_children: 0 }
+    }
+
+    #[test]
+    fn an_older_listing_is_reported_when_it_stays_the_last_one() {
+        let mut newest = Newest::default();
+        assert!(newest.admits(Some(&listing(7, 3))));
+        assert!(newest.admits(None), "the group was deleted");
+        for _ in 0..OLDER_LISTINGS {
+            assert!(!newest.admits(Some(&listing(7, 2))));
+        }
+        assert!(newest.admits(Some(&listing(7, 2))));
+        assert!(newest.admits(Some(&listing(8, 0))), "the group was created again");
+    }
+}

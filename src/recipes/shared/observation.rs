@@ -1,0 +1,95 @@
+//! [`Observation`]: the reports of a task that follows something, as its handles see them.
+
+use std::future::Future;
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::watch;
+
+use super::waiting::Waiting;
+use crate::error::Error;
+
+/// The last report of the task.
+#[derive(Clone, Debug)]
+pub(crate) enum Observed<T> {
+    Nothing,
+    Is(T),
+    /// No task follows any longer.
+    Ended(Error),
+}
+
+/// The reports of a task, the latest of which is kept.
+pub(crate) struct Observation<T> {
+    observed: watch::Receiver<Observed<T>>,
+    waiting: Waiting<watch::Receiver<Observed<T>>, Result<T, Error>>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Observation<T> {
+    /// Returns the sender for the task, which ends when no handle is left.
+    pub(crate) fn new() -> (watch::Sender<Observed<T>>, Self) {
+        let (sender, observed) = watch::channel(Observed::Nothing);
+        (sender, Self { observed, waiting: Waiting::new() })
+    }
+
+    /// The last report; `None` before the first one and after the end.
+    pub(crate) fn last(&self) -> Option<T> {
+        match &*self.observed.borrow() {
+            Observed::Is(last) => Some(last.clone()),
+            Observed::Nothing | Observed::Ended(_) => None,
+        }
+    }
+
+    /// Waits for the next report.
+    pub(crate) async fn changed(&mut self) -> Result<T, Error> {
+        self.waiting.forget();
+        next(&mut self.observed).await
+    }
+
+    /// Polls for the next report, for a stream. `None` after the end.
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        let Self { observed, waiting } = self;
+        let report = ready!(waiting.poll(observed, context, |mut observed| async move {
+            let report = next(&mut observed).await;
+            (observed, report)
+        }));
+        Poll::Ready(report.ok())
+    }
+}
+
+async fn next<T: Clone>(observed: &mut watch::Receiver<Observed<T>>) -> Result<T, Error> {
+    loop {
+        // The end is reported each time.
+        if let Observed::Ended(error) = &*observed.borrow() {
+            return Err(error.clone());
+        }
+        if observed.changed().await.is_err() {
+            return Err(Error::closed());
+        }
+        if let Observed::Is(report) = &*observed.borrow_and_update() {
+            return Ok(report.clone());
+        }
+    }
+}
+
+/// Runs `follow` until no handle is left, or until it ends with an error, which is reported.
+pub(crate) async fn observe<T>(
+    observed: &watch::Sender<Observed<T>>,
+    follow: impl Future<Output = Error> + Send,
+) {
+    tokio::select! {
+        biased;
+        () = observed.closed() => {}
+        error = follow => {
+            observed.send_replace(Observed::Ended(error));
+        }
+    }
+}
+
+/// The clone continues from the last report that the original has seen.
+impl<T> Clone for Observation<T>
+where
+    T: Clone + Send + Sync + 'static,
+{
+    fn clone(&self) -> Self {
+        Self { observed: self.observed.clone(), waiting: Waiting::new() }
+    }
+}

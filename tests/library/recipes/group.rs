@@ -1,0 +1,237 @@
+//! `GroupMember` and `GroupObserver`: who is alive.
+
+use futures_util::StreamExt;
+use zookeeper_recipes::group::{GroupObserver, Members, Membership};
+
+use crate::prelude::*;
+
+async fn join(testbed: &Testbed, curator: &Curator, id: &str) -> Membership {
+    let member = curator.group_member(&testbed.path, id).unwrap();
+    within("to join", member.with_data(format!("data of {id}")).join()).await.unwrap()
+}
+
+fn observer(testbed: &Testbed, curator: &Curator) -> GroupObserver {
+    curator.observe_group(&testbed.path).unwrap()
+}
+
+async fn reported(observer: &mut GroupObserver) -> Members {
+    within("a report", observer.changed()).await.unwrap()
+}
+
+fn ids(members: &Members) -> Vec<&str> {
+    members.ids().collect()
+}
+
+/// Waits until these are reported.
+async fn are(observer: &mut GroupObserver, wanted: &[&str]) -> Members {
+    loop {
+        let members = reported(observer).await;
+        if ids(&members) == wanted {
+            return members;
+        }
+    }
+}
+
+/// Nothing is reported without a change.
+async fn is_quiet(observer: &mut GroupObserver) {
+    let report = timeout(Duration::from_secs(20), observer.changed()).await;
+    assert!(report.is_err(), "{report:?}");
+}
+
+async fn plain(testbed: &Testbed, name: &str) {
+    let path = format!("{}/{name}", testbed.path);
+    testbed.node(&path, name.as_bytes(), CreateMode::Ephemeral, &Acls::anyone_all().to_vec()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_are_reported_in_the_order_of_their_ids() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let mut observer = observer(&testbed, &other);
+    assert_eq!(observer.members(), None, "nothing is known yet");
+    assert_eq!(ids(&reported(&mut observer).await), [""; 0], "the group does not exist");
+    let b = join(&testbed, &curator, "b").await;
+    assert_eq!(ids(&reported(&mut observer).await), ["b"]);
+    let a = join(&testbed, &other, "a/1").await;
+    let members = reported(&mut observer).await;
+    assert_eq!(ids(&members), ["a/1", "b"]);
+    let [first, second] = &members[..] else { panic!("{members:?}") };
+    assert_eq!(first.node, format!("{}/a%2F1", testbed.path));
+    assert_eq!(
+        (first.data.as_slice(), second.data.as_slice()),
+        (&b"data of a/1"[..], &b"data of b"[..])
+    );
+    assert_eq!(first.session_id, Some(other.session_id().unwrap()));
+    assert_eq!(members.get("b"), Some(second));
+    assert!(second.since.is_some());
+    assert_eq!(observer.members(), Some(members));
+    within("a write", b.set_data("other")).await.unwrap();
+    let members = reported(&mut observer).await;
+    assert_eq!(members.get("b").unwrap().data, b"other");
+    within("to leave", a.leave()).await.unwrap();
+    assert_eq!(ids(&reported(&mut observer).await), ["b"]);
+    drop(b);
+    assert_eq!(ids(&reported(&mut observer).await), [""; 0]);
+    is_quiet(&mut observer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_leaves_with_its_last_handle_and_joins_again_in_the_next_session() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let mut observer = observer(&testbed, &other);
+    let membership = join(&testbed, &curator, "a").await;
+    let first = are(&mut observer, &["a"]).await;
+    let hold = within("the hold", membership.joined()).await.unwrap();
+    testbed.kill_session(&curator).await;
+    within("the loss", membership.lost()).await;
+    assert_eq!(membership.session_lease_left(), Duration::ZERO);
+    let next = within("the next hold", membership.joined()).await.unwrap();
+    assert!(next.fencing_token() > hold.fencing_token());
+    loop {
+        let members = are(&mut observer, &["a"]).await;
+        if members[0].session_id != first[0].session_id {
+            break;
+        }
+    }
+    let second = membership.clone();
+    drop(membership);
+    is_quiet(&mut observer).await;
+    drop(second);
+    assert_eq!(ids(&reported(&mut observer).await), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_a_stream_that_ends_with_the_curator() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let mut observer = observer(&testbed, &other);
+    assert_eq!(within("a report", observer.next()).await.map(|members| members.len()), Some(0));
+    let _membership = join(&testbed, &curator, "a").await;
+    assert_eq!(within("a report", observer.next()).await.map(|members| members.len()), Some(1));
+    let mut clone = observer.clone();
+    within("the close", other.close()).await;
+    assert_eq!(within("the end", observer.next()).await, None);
+    fails(within("the end", clone.changed()).await, ErrorKind::Closed);
+    assert_eq!(observer.members(), None);
+}
+
+/// With a thousand members, a change of one costs requests for that one.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_one_of_a_thousand_costs_a_listing_and_a_read() {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::patient_builder).await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    let names: Vec<_> = (0..1000).map(|number| format!("{number:03}")).collect();
+    join_all(names.iter().map(|name| plain(&testbed, name))).await;
+    let mut observer = observer(&testbed, &curator);
+    assert_eq!(reported(&mut observer).await.len(), 1000);
+    let requests = || (link.requests(Operation::List), link.requests(Operation::GetData));
+    assert_eq!(requests(), (1, 1000));
+    let path = |name: &str| format!("{}/{name}", testbed.path);
+
+    testbed.admin.set_data(&path("500"), b"new", None).await.unwrap();
+    assert_eq!(reported(&mut observer).await.get("500").unwrap().data, b"new");
+    assert_eq!(requests(), (1, 1001), "a change of data: a read");
+    plain(&testbed, "new").await;
+    assert_eq!(reported(&mut observer).await.len(), 1001);
+    assert_eq!(requests(), (2, 1002), "a member joins: a listing and a read");
+    testbed.remove(&path("400")).await;
+    assert_eq!(reported(&mut observer).await.len(), 1000);
+    assert_eq!(requests(), (3, 1002), "a member leaves: a listing");
+    is_quiet(&mut observer).await;
+    assert_eq!(requests(), (3, 1002), "no change, no request");
+}
+
+/// Members that come while the group is listed are in the next report together.
+#[tokio::test(start_paused = true)]
+async fn changes_that_come_together_are_one_report() {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::patient_builder).await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    let mut observer = observer(&testbed, &curator);
+    assert_eq!(reported(&mut observer).await.len(), 0);
+    let names: Vec<_> = (0..20).map(|number| format!("{number:03}")).collect();
+    let held = link.hold(Message::request(Operation::List));
+    plain(&testbed, "first").await;
+    within("the listing", held.struck()).await;
+    join_all(names.iter().map(|name| plain(&testbed, name))).await;
+    held.heal();
+    assert_eq!(reported(&mut observer).await.len(), 21);
+    is_quiet(&mut observer).await;
+}
+
+/// Data that change without a watch are read in turn.
+#[tokio::test(start_paused = true)]
+async fn members_that_are_too_many_to_watch_are_read_in_turn() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    let names: Vec<_> = (0..100).map(|number| format!("{number:03}{}", "x".repeat(900))).collect();
+    join_all(names.iter().map(|name| plain(&testbed, name))).await;
+    let mut observer = observer(&testbed, &curator);
+    assert_eq!(reported(&mut observer).await.len(), 100);
+    for name in [&names[0], &names[50], &names[99]] {
+        let path = format!("{}/{name}", testbed.path);
+        testbed.admin.set_data(&path, b"new", None).await.unwrap();
+        let members = reported(&mut observer).await;
+        assert_eq!(members.get(name).unwrap().data, b"new");
+    }
+    testbed.remove(&format!("{}/{}", testbed.path, names[70])).await;
+    assert_eq!(reported(&mut observer).await.len(), 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconnect_and_a_new_session_miss_nothing() {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::patient_builder).await;
+    let other = testbed.curator().await;
+    let mut observer = observer(&testbed, &curator);
+    let _a = join(&testbed, &other, "a").await;
+    are(&mut observer, &["a"]).await;
+    let refused = link.refuse();
+    link.cut(Cut::Reset);
+    let _b = join(&testbed, &other, "b").await;
+    assert_eq!(ids(&observer.members().unwrap()), ["a"], "the last members stay");
+    refused.heal();
+    are(&mut observer, &["a", "b"]).await;
+    testbed.kill_session(&curator).await;
+    let c = join(&testbed, &other, "c").await;
+    are(&mut observer, &["a", "b", "c"]).await;
+    within("to leave", c.leave()).await.unwrap();
+    are(&mut observer, &["a", "b"]).await;
+    is_quiet(&mut observer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_is_deleted_and_created_again() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let mut observer = observer(&testbed, &other);
+    for _ in 0..3 {
+        let membership = join(&testbed, &curator, "a").await;
+        are(&mut observer, &["a"]).await;
+        within("to leave", membership.leave()).await.unwrap();
+        are(&mut observer, &[]).await;
+        testbed.remove(&testbed.path).await;
+    }
+}
+
+/// Such as the nodes of a lock in a folder below.
+#[tokio::test(start_paused = true)]
+async fn children_that_are_not_ephemeral_are_no_members() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let mut observer = observer(&testbed, &other);
+    let _membership = join(&testbed, &curator, "a").await;
+    are(&mut observer, &["a"]).await;
+    testbed.create(&format!("{}/folder", testbed.path), CreateMode::Persistent).await;
+    is_quiet(&mut observer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_permission_to_list_it_ends_and_a_hidden_member_has_no_data() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    let hidden = format!("{}/hidden", testbed.path);
+    let acls = [anyone(Permission::WRITE)];
+    testbed.node(&hidden, b"secret", CreateMode::Ephemeral, &acls).await;
+    let mut observer = observer(&testbed, &curator);
+    let members = reported(&mut observer).await;
+    assert_eq!((ids(&members), members[0].data.as_slice()), (vec!["hidden"], &b""[..]));
+    let closed = format!("{}-closed", testbed.path);
+    testbed.node(&closed, &[], CreateMode::Persistent, &[anyone(Permission::CREATE)]).await;
+    let mut observer = curator.observe_group(&closed).unwrap();
+    fails(within("the end", observer.changed()).await, ErrorKind::PermissionDenied);
+}
