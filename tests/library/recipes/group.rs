@@ -156,6 +156,21 @@ async fn changes_that_come_together_are_one_report() {
     is_quiet(&mut observer).await;
 }
 
+/// A member of the listing leaves before it is read, and another one joins.
+#[tokio::test(start_paused = true)]
+async fn no_report_is_a_part_of_a_listing() {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::patient_builder).await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    plain(&testbed, "a").await;
+    let held = link.hold(Message::request(Operation::GetData));
+    let mut observer = observer(&testbed, &curator);
+    within("the read", held.struck()).await;
+    testbed.remove(&format!("{}/a", testbed.path)).await;
+    plain(&testbed, "b").await;
+    held.heal();
+    assert_eq!(ids(&reported(&mut observer).await), ["b"]);
+}
+
 /// Data that change without a watch are read in turn.
 #[tokio::test(start_paused = true)]
 async fn members_that_are_too_many_to_watch_are_read_in_turn() {
