@@ -62,11 +62,9 @@ pub(crate) async fn folder(curator: &Curator, path: &str) -> Option<String> {
         let is_part = SEMAPHORE.iter().chain(&ONCE).any(|part| child == part);
         !is_part && ContenderKind::of_node(child).is_none()
     };
-    let text = "nobody holds or waits for it itself, and zklock ls -r";
-    children
-        .iter()
-        .any(is_other)
-        .then(|| format!("{path} is a folder: {text} {path} lists the locks below it"))
+    let is_folder = children.iter().any(is_other);
+    let text = "is a folder that nobody holds or waits for: zklock ls -r";
+    is_folder.then(|| format!("{path} {text} {path} lists the locks below it"))
 }
 
 /// The contenders of one kind at a path, or the reason why they are unknown.
