@@ -294,12 +294,24 @@ pub(crate) struct Observe {
     pub(crate) json: bool,
 }
 
-/// List the holders and the waiters of a lock, in the order of the queue.
+/// List the holders and the waiters of a lock, in the order of the queue. With -r, list the locks below a path.
 #[derive(Debug, Args)]
-#[command(after_help = format!("Example: zklock ls /jobs/nightly --watch\n{SEE_ALSO}"))]
+#[command(after_help = format!(
+    "Example: zklock ls /jobs/nightly --watch\n\
+     Example: zklock ls -r / --waiting --sort wait\n{SEE_ALSO}"
+))]
 pub(crate) struct Ls {
-    /// Path of the lock
+    /// Path of the lock, or of a folder
     pub(crate) path: String,
+    /// List each lock, election and group from PATH down
+    #[arg(long, short, conflicts_with_all = ["watch", "expect"])]
+    pub(crate) recursive: bool,
+    /// With -r, sort by longest wait or oldest hold
+    #[arg(long, value_name = "wait|age", requires = "recursive", hide_possible_values = true)]
+    pub(crate) sort: Option<Sort>,
+    /// With -r, only those with waiters or no permission
+    #[arg(long, requires = "recursive")]
+    pub(crate) waiting: bool,
     /// Print a JSON array of objects
     #[arg(long)]
     pub(crate) json: bool,
@@ -309,6 +321,13 @@ pub(crate) struct Ls {
     /// Exit with 1 unless N sessions contend within 30 s (300 looks)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "watch")]
     pub(crate) expect: Option<u32>,
+}
+
+/// The time by which the locks of `ls -r` are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    Wait,
+    Age,
 }
 
 /// Ask the holders to give a lock back. `zklock run` and `zklock elect` then send TERM to their command.

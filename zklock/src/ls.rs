@@ -12,13 +12,14 @@ use zookeeper_recipes::{Curator, Error};
 use crate::arguments::Ls;
 use crate::connection::briefly;
 use crate::contenders::{Contender, Entry, STRANGERS, are_strangers, contenders, identity, token};
-use crate::exit::{Failure, Outcome, chain};
+use crate::exit::{Failure, Outcome, chain, say};
 use crate::log::Event;
 use crate::output::{Ends, now, print};
 use crate::records::{Record, records, runs, table};
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::text;
+use crate::tree;
 
 /// The shortest interval; a shorter one would only load the servers.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -32,6 +33,9 @@ const TOO_FEW: u8 = 1;
 
 pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
     briefly(settings, async |curator| {
+        if arguments.recursive {
+            return tree::print_all(curator, arguments).await;
+        }
         if let Some(every) = arguments.watch {
             return watch(curator, arguments, every.max(SHORTEST)).await;
         }
@@ -40,6 +44,14 @@ pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
             None => None,
         };
         let (found, records) = look(curator, &arguments.path).await?;
+        if !arguments.json
+            && found.is_empty()
+            && records.is_empty()
+            && let Some(folder) = tree::folder(curator, &arguments.path).await
+        {
+            say(&folder);
+            return too_few.map_or(Ok(0), Err);
+        }
         if too_few.is_none() && are_strangers(&found) {
             Event::Warning.say(STRANGERS);
         }
@@ -153,11 +165,7 @@ fn rendered(
             text::json(&Line { place: one.place, state, kind, entry: Entry::of(one) })
         });
         let lines: Vec<_> = contenders.chain(records.iter().map(text::json)).collect();
-        return match (&lines[..], in_one_line) {
-            ([], _) => "[]\n".to_owned(),
-            (lines, true) => format!("[{}]\n", lines.join(",")),
-            (lines, false) => format!("[\n  {}\n]\n", lines.join(",\n  ")),
-        };
+        return if in_one_line { format!("[{}]\n", lines.join(",")) } else { array(&lines) };
     }
     if found.is_empty() && !records.is_empty() {
         return table(records);
@@ -166,6 +174,11 @@ fn rendered(
     let rows = found.iter().map(|one| row(path, one));
     let rows: Vec<_> = [header.map(str::to_owned)].into_iter().chain(rows).collect();
     text::table(&rows) + &table(records)
+}
+
+/// Returns the JSON array of these values, with a line for each.
+pub(crate) fn array(lines: &[String]) -> String {
+    if lines.is_empty() { "[]\n".to_owned() } else { format!("[\n  {}\n]\n", lines.join(",\n  ")) }
 }
 
 fn state(contender: &Contender) -> &'static str {

@@ -32,6 +32,7 @@ mod stderr;
 mod supervision;
 mod text;
 mod tls;
+mod tree;
 mod waiting;
 
 use std::env;

@@ -48,6 +48,20 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns the kind of the contender whose node has this name, without the path above it. `None` for other children, also for
+    /// a word that only ends like a contender's name.
+    ///
+    /// ```
+    /// use zookeeper_recipes::interop::ContenderKind;
+    ///
+    /// assert_eq!(ContenderKind::of_node("x-lock-0000000007"), Some(ContenderKind::Lock));
+    /// assert_eq!(ContenderKind::of_node("block-0000000007"), None);
+    /// ```
+    #[must_use]
+    pub fn of_node(name: &str) -> Option<Self> {
+        kind_of(name)
+    }
+
     /// All kinds. No tag is the end of another.
     pub(crate) const ALL: [Self; 7] = [
         Self::Lock,

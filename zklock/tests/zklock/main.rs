@@ -20,6 +20,7 @@ mod log;
 mod loss;
 mod ls_and_break;
 mod ls_of_foreign_nodes;
+mod ls_recursive;
 mod messages;
 mod metrics;
 mod nesting;
