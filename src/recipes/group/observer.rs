@@ -37,7 +37,7 @@ use crate::session::{Connection, Session};
 
 /// Reports the members of a group, without being one.
 ///
-/// * **Whole**: each report has all members, in the order of their znodes' names. Changes that come together are one report.
+/// * **Whole**: each report has all members, in the order of their ids. Changes that come together are one report.
 /// * **Never back**: no older members are reported after newer ones, even if the connected server lags or a new session began. If the
 ///   servers lost data, the members are reported a session timeout later.
 /// * **As the servers know it**: a member that was killed is reported until its session expires. Without a connection, the last
@@ -69,7 +69,7 @@ pub struct GroupObserver {
     members: Observation<Members>,
 }
 
-/// The members of a group at one time, in the order of their znodes' names.
+/// The members of a group at one time, in the order of their ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members(Arc<[Member]>);
 
@@ -331,7 +331,10 @@ impl ObserverTask {
         let is_member = |known: &Known| known.node.owner != 0 || known.node.change.czxid == 0;
         let known = picture.members.iter().filter(|(_, known)| is_member(known));
         let members = known.map(|(name, known)| Member::new(&self.path, name, &known.node));
-        let members = Members(members.collect());
+        let mut members: Vec<_> = members.collect();
+        // Escaped ids have another order than their names.
+        members.sort_by(|one, other| one.id.cmp(&other.id));
+        let members = Members(members.into());
         self.observed.send_if_modified(|observed| {
             let is_news = !matches!(observed, Observed::Is(reported) if *reported == members);
             if is_news {
@@ -376,6 +379,8 @@ impl Picture {
             }
             break None;
         };
+        // The events of changes that the listing has came before its answer.
+        self.take_events();
         let names: BTreeSet<_> = listing.iter().flat_map(|listing| &listing.children).collect();
         self.members.retain(|name, _| names.contains(name));
         self.unread.retain(|name| names.contains(name));
@@ -443,14 +448,18 @@ impl Picture {
                 () = &mut reconnected => self.listed = None,
                 () = &mut polled, if is_polled => self.unread_in_turn(),
             }
-            // Changes that came together are one report.
-            while let Some(Some((name, event))) = self.watching.next().now_or_never() {
-                self.has_changed(name, event);
-            }
+            self.take_events();
             // The watch on the group fires as well when a member leaves.
             if self.listed.is_none() || !self.unread.is_empty() {
                 return;
             }
+        }
+    }
+
+    /// Takes the events that have come, so that changes that came together are one report.
+    fn take_events(&mut self) {
+        while let Some(Some((name, event))) = self.watching.next().now_or_never() {
+            self.has_changed(name, event);
         }
     }
 

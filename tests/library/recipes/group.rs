@@ -51,7 +51,12 @@ async fn members_are_reported_in_the_order_of_their_ids() {
     assert_eq!(ids(&reported(&mut observer).await), [""; 0], "the group does not exist");
     let b = join(&testbed, &curator, "b").await;
     assert_eq!(ids(&reported(&mut observer).await), ["b"]);
+    // As names `%2F` comes before `-`, and as ids `-` before `/`.
+    plain(&testbed, "a-").await;
+    assert_eq!(ids(&reported(&mut observer).await), ["a-", "b"]);
     let a = join(&testbed, &other, "a/1").await;
+    assert_eq!(ids(&reported(&mut observer).await), ["a-", "a/1", "b"]);
+    testbed.remove(&format!("{}/a-", testbed.path)).await;
     let members = reported(&mut observer).await;
     assert_eq!(ids(&members), ["a/1", "b"]);
     let [first, second] = &members[..] else { panic!("{members:?}") };
@@ -153,6 +158,25 @@ async fn changes_that_come_together_are_one_report() {
     join_all(names.iter().map(|name| plain(&testbed, name))).await;
     held.heal();
     assert_eq!(reported(&mut observer).await.len(), 21);
+    is_quiet(&mut observer).await;
+}
+
+/// Of all kinds, while the client hears nothing, and some while the others are read.
+#[tokio::test(start_paused = true)]
+async fn changes_of_all_kinds_that_come_together_are_one_report() {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::patient_builder).await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    join_all(["a", "b", "c"].map(|name| plain(&testbed, name))).await;
+    let mut observer = observer(&testbed, &curator);
+    assert_eq!(reported(&mut observer).await.len(), 3);
+    let stalled = link.stall(Direction::ToClient);
+    testbed.remove(&format!("{}/a", testbed.path)).await;
+    testbed.admin.set_data(&format!("{}/b", testbed.path), b"x", None).await.unwrap();
+    plain(&testbed, "d").await;
+    stalled.heal();
+    let members = reported(&mut observer).await;
+    assert_eq!(ids(&members), ["b", "c", "d"]);
+    assert_eq!(members.get("b").unwrap().data, b"x");
     is_quiet(&mut observer).await;
 }
 
