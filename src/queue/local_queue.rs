@@ -307,7 +307,10 @@ impl LocalQueue {
             Event::Released { hold, lost } => self.release(hold, lost, look, out),
             Event::Requeued { hold } => {
                 if let Some(node) = self.take_held(hold) {
-                    debug_assert!(node.holds.is_empty(), "only a leader's node contends again");
+                    debug_assert!(
+                        node.holds.is_empty(),
+                        "a node that contends again is a leader's, which is not shared"
+                    );
                     self.node = NodeState::Acquiring { behind: false };
                     out.push(Command::Requeue);
                 }

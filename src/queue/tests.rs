@@ -394,6 +394,32 @@ fn a_permit_that_is_offered_while_the_last_head_leaves_is_deleted() {
     });
 }
 
+/// Catches "permits: the next head finds its permits wanted".
+#[test]
+fn a_head_that_follows_while_the_last_one_leaves_finds_its_permits_wanted() {
+    explore(|queue| {
+        let hold = queue.acquire();
+        let in_line = InLine::new(&queue.driver);
+        in_line.becomes_head(true);
+        let mut next = queue.join();
+        let next_in_line = InLine::new(&queue.driver);
+        drop(hold);
+        let left = spawn(move || drop(in_line));
+        let entering = queue.clone();
+        let entered = spawn(move || {
+            entering.run_entry();
+            let hold = answer_of(&mut next).expect("a hold");
+            next_in_line.becomes_head(true);
+            (hold, next_in_line)
+        });
+        join(left);
+        let head = join(entered);
+        assert!(queue.driver.passed.are_wanted(), "a head waits");
+        drop(head);
+        assert!(!queue.driver.passed.are_wanted(), "nobody is in line");
+    });
+}
+
 /// Two heads leave while the mutex leaves the process.
 #[test]
 fn the_last_of_two_callers_that_leave_closes_the_line() {
@@ -417,8 +443,6 @@ fn the_last_of_two_callers_that_leave_closes_the_line() {
                 shuttle::thread::yield_now();
             };
             next_in_line.becomes_head(true);
-            shuttle::thread::yield_now();
-            assert!(entering.driver.passed.are_wanted(), "the head waits");
             drop(held);
             drop(next);
             drop(next_in_line);
