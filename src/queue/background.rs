@@ -34,7 +34,7 @@ pub(super) async fn ask_whether_sole(
 }
 
 /// Gives a retained znode up at the first event of any kind, or when the retention has passed.
-pub(super) async fn retain(
+pub(super) async fn await_retention_end(
     driver: Arc<QueueDriver>,
     znode: Arc<Znode>,
     end: CancellationToken,
@@ -65,7 +65,7 @@ pub(super) async fn retain(
         biased;
         () = end.cancelled() => return,
         () = driver.connection().closing().cancelled() => {}
-        () = driver.limit_fell() => {}
+        () = driver.limit_changed() => {}
         _ = event => {}
         () = tokio::time::sleep(retention) => {}
     }

@@ -47,7 +47,7 @@ impl Contending {
         let began = BootInstant::now();
         let asks = request.check_first && request.companion.is_none();
         // The queue refuses at once if a task of this session has the lock, and a node that is kept needs no listing.
-        let stage = match asks && !queue.is_taken() && !queue.is_open() {
+        let stage = match asks && !queue.is_taken() && !queue.costs_no_request() {
             true => Stage::Checking(spawn_check(queue.clone(), request.clone())),
             false => {
                 Stage::Waiting(queue.join(request.clone(), Requester::current(), &queued, began))

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::background::{ask_whether_sole, await_news, retain};
+use super::background::{ask_whether_sole, await_news, await_retention_end};
 use super::contending::Waiting;
 use super::create::{Creating, reserve, send};
 use super::entry::{self, Source};
@@ -64,9 +64,8 @@ pub(super) struct PermitOf {
     pub(super) mutex: Arc<QueueDriver>,
     /// The path of the mutex.
     pub(super) locks: LockPath,
+    /// The limit by which the permit was admitted.
     pub(super) limit: Limit,
-    /// The number of children when the permit was admitted.
-    pub(super) count: usize,
 }
 
 #[derive(Debug)]
@@ -173,8 +172,9 @@ enum Action {
     WakeEndedTerms(EndedTerms),
     EndRetention(CancellationToken),
     ConfirmDelete(PendingDelete),
-    /// No caller wants the permit after all.
-    GiveUp(NodeId),
+    NotifyHead,
+    /// No head waits for the permit after all.
+    DeleteUnwanted(NodeId),
     Forget(OwnedNode),
     Enter(Option<(Creating, Ticket)>),
     Requeue(OwnedNode),
@@ -238,10 +238,10 @@ impl Inner {
         actions
     }
 
-    /// Takes out the node, which is first or drains.
-    fn take(&mut self, driver: &QueueDriver, node: NodeId) -> Option<First> {
+    /// Removes and returns the node, which is first or drains.
+    fn remove_node(&mut self, driver: &QueueDriver, node: NodeId) -> Option<First> {
         if let Some(permit) = &driver.permit {
-            permit.mutex.passed.forget(driver);
+            permit.mutex.passed.remove(driver);
         }
         let first = self.first.take_if(|first| first.id() == node);
         first.or_else(|| self.draining.remove(&node))
@@ -262,12 +262,13 @@ impl Inner {
     ) -> Option<Action> {
         let Self { callers, first, .. } = self;
         Some(match command {
-            Command::Delete(node) => Action::ConfirmDelete(self.take(driver, node)?.delete()?),
-            Command::OfferPermit { node, wanted } => {
-                let permit = driver.permit.as_ref()?;
-                match permit.mutex.passed.offer(driver, wanted) {
-                    true => return None,
-                    false => Action::GiveUp(node),
+            Command::Delete(node) => {
+                Action::ConfirmDelete(self.remove_node(driver, node)?.delete()?)
+            }
+            Command::KeepPermit { node, wanted } => {
+                match driver.permit.as_ref()?.mutex.passed.add(driver, wanted) {
+                    true => Action::NotifyHead,
+                    false => Action::DeleteUnwanted(node),
                 }
             }
             Command::Drain => {
@@ -283,7 +284,7 @@ impl Inner {
                 });
                 Action::Enter(sent.map(|creating| (creating, ticket_limit)))
             }
-            Command::Forget(node) => Action::Forget(self.take(driver, node)?.node),
+            Command::Forget(node) => Action::Forget(self.remove_node(driver, node)?.node),
             Command::Requeue => Action::Requeue(first.take()?.node),
             Command::Prove => Action::Prove(first.take()?),
             Command::Abandon => Action::Abandon(first.take()?),
@@ -472,8 +473,8 @@ impl QueueDriver {
                     }
                 }
                 Action::Retain { znode, end, retention, term } => {
-                    let retain = retain(self.clone(), znode, end, retention, term);
-                    self.connection().spawn(retain);
+                    let ended = await_retention_end(self.clone(), znode, end, retention, term);
+                    self.connection().spawn(ended);
                 }
                 Action::Begin(pending) => {
                     if let Some(hold) = self.begin(pending) {
@@ -484,7 +485,12 @@ impl QueueDriver {
                         actions.extend(self.inner.lock().step(self, released));
                     }
                 }
-                Action::GiveUp(node) => {
+                Action::NotifyHead => {
+                    if let Some(permit) = &self.permit {
+                        permit.mutex.passed.notify_head();
+                    }
+                }
+                Action::DeleteUnwanted(node) => {
                     actions.extend(self.inner.lock().step(self, Event::RetentionOver { node }));
                 }
                 // `admit` takes these out. Dropping the node deletes it.
@@ -524,15 +530,17 @@ impl QueueDriver {
         OwnedHold::new(state, number, self)
     }
 
-    /// Returns true if the limit still allows for the permit.
+    /// Returns true if a caller with this limit may hold by the permit. After a change it may not: while the limit was higher, more
+    /// permits may have been given out than it allows now.
     pub(super) fn is_within(&self, limit: usize) -> bool {
-        self.permit.as_ref().is_some_and(|permit| permit.count <= limit)
+        let counted = self.permit.as_ref().map(|permit| &permit.limit);
+        counted.is_some_and(|counted| !counted.has_changed() && counted.now() <= limit)
     }
 
-    /// Resolves when the limit falls, or no longer allows for the permit. Pending if the node is not a permit.
-    pub(super) async fn limit_fell(&self) {
+    /// Resolves when the limit has changed since the permit was admitted. Pending if the node is not a permit.
+    pub(super) async fn limit_changed(&self) {
         match &self.permit {
-            Some(permit) => permit.limit.clone().falls(permit.count).await,
+            Some(permit) => permit.limit.clone().changed().await,
             None => std::future::pending().await,
         }
     }
@@ -594,7 +602,7 @@ impl QueueDriver {
     }
 
     /// Returns true if the next caller can have the node without a request, because it is kept or readers share it.
-    pub(super) fn is_open(&self) -> bool {
+    pub(super) fn costs_no_request(&self) -> bool {
         let Inner { queue, first, .. } = &mut *self.inner.lock();
         queue.is_kept() || queue.is_shared() && first.as_mut().is_some_and(First::is_unfired)
     }

@@ -52,7 +52,8 @@
 //! * I3: only a present hold changes its node; a late guard of an earlier hold changes nothing.
 //! * I4: a hold begins in the step that checked the lease, the closing and the session.
 //! * I5: without a hold, a node is kept only while callers wait to hear whether it is the sole contender (`Undecided`), or
-//!   while none waits and its retention lasts (`Retained`). A permit is `Retained` also while the head is about to take it.
+//!   while none waits (`Retained`). Then its retention ends it. A permit that is kept for the head of its semaphore is `Retained`
+//!   without a retention: the head takes it, or [`PassedPermits`](super::passed_permits) ends it when no head follows.
 //! * I6: the node never passes to a caller that joined after a foreign contender was seen.
 //! * I7, which the driver keeps: wakes, answers, metrics and drops happen outside the lock.
 
@@ -112,7 +113,7 @@ pub(super) struct Conditions {
     pub(super) unfired: bool,
     /// More than half of the session's room for nodes and for watches is free.
     pub(super) spare: bool,
-    /// The node is a permit, and a caller of this process waits for one.
+    /// The node is a permit, and the head of its semaphore is a task of this process that waits for one.
     pub(super) wanted: bool,
 }
 
@@ -163,8 +164,8 @@ pub(super) enum Command {
     Delete(NodeId),
     /// Forget the node, which is deleted already.
     Forget(NodeId),
-    /// Let another caller of this process join for the permit, which is kept. `wanted`: one waits for it.
-    OfferPermit { node: NodeId, wanted: bool },
+    /// Let another caller of this process find the permit, which is kept. `wanted`: the head alone.
+    KeepPermit { node: NodeId, wanted: bool },
     /// Keep the node for its holds, beside the node of those that wait.
     Drain,
     /// Send a create for this caller, and start an entry for it. Only callers with a ticket below `ticket_limit` may hold by the
@@ -305,7 +306,11 @@ impl LocalQueue {
             }
             Event::Released { hold, lost } => self.release(hold, lost, look, out),
             Event::Requeued { hold } => {
-                if self.take_held(hold).is_some() {
+                if let Some(node) = self.take_held(hold) {
+                    debug_assert!(
+                        node.holds.is_empty(),
+                        "a node that contends again is a leader's, which is not shared"
+                    );
                     self.node = NodeState::Acquiring { behind: false };
                     out.push(Command::Requeue);
                 }
@@ -424,7 +429,7 @@ impl LocalQueue {
             NodeState::None => self.open(false, look(Question::Basic).closing, out),
             NodeState::Acquiring { behind } => self.node = NodeState::Acquiring { behind },
             NodeState::Held(mut node) if !node.holder.shared => {
-                node.refresh(&look(Question::Basic), self.next_ticket);
+                self.refresh(&mut node, &look(Question::Basic));
                 node.ask(self.next_ticket, out);
                 self.node = NodeState::Held(node);
             }
@@ -500,7 +505,7 @@ impl LocalQueue {
         out: &mut Vec<Command>,
     ) {
         let conditions = look(Question::Pass(self.first_term()));
-        node.refresh(&conditions, self.next_ticket);
+        self.refresh(&mut node, &conditions);
         // The waiters for which the node was created may have left. Later waiters need a node of their own.
         let first = self.waiters.first_key_value();
         let is_wanted = first.is_some_and(|(ticket, first)| {
@@ -551,7 +556,6 @@ impl LocalQueue {
         look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
-        let next_ticket = self.next_ticket;
         let Some(ours) = self.node.first().filter(|ours| ours.id == node) else { return };
         ours.sole = if sole { Sole::Yes } else { Sole::No };
         if sole {
@@ -559,12 +563,12 @@ impl LocalQueue {
         }
         match std::mem::replace(&mut self.node, NodeState::None) {
             NodeState::Held(mut node) if !node.holder.shared => {
-                node.refresh(&look(Question::Basic), next_ticket);
+                self.refresh(&mut node, &look(Question::Basic));
                 self.node = NodeState::Held(node);
             }
             NodeState::Retained(mut node) => {
                 let conditions = look(Question::Basic);
-                node.refresh(&conditions, next_ticket);
+                self.refresh(&mut node, &conditions);
                 if node.sole == Sole::Yes {
                     out.push(Command::AwaitNews);
                     self.node = NodeState::Retained(node);
@@ -587,7 +591,7 @@ impl LocalQueue {
     ) {
         loop {
             let conditions = look(Question::Pass(self.first_term()));
-            node.refresh(&conditions, self.next_ticket);
+            self.refresh(&mut node, &conditions);
             let Some((&ticket, first)) = self.waiters.first_key_value() else {
                 return self.retain(node, &conditions, out);
             };
@@ -617,37 +621,50 @@ impl LocalQueue {
         node.holder.shared && !self.waiters.is_empty()
     }
 
-    /// Keeps the node for its holds. Without one, keeps it if the last holder asked for that and no other contender is known.
+    /// Keeps the node for its holds. Without one, keeps a permit for the head, and any node if the last holder asked for that and no
+    /// other contender is known.
     fn retain(&mut self, mut node: Node, conditions: &Conditions, out: &mut Vec<Command>) {
         if !node.holds.is_empty() {
             self.node = NodeState::Held(node);
             return;
         }
-        let keeps = self.keeps(conditions);
-        let wanted = keeps && conditions.wanted;
-        if wanted {
-            // The caller that waits joins next. It was first before the permit was released.
-            node.ticket_limit = self.next_ticket + 1;
-            node.sole = Sole::NotAsked;
-            out.push(Command::OfferPermit { node: node.id, wanted });
-            self.node = NodeState::Retained(node);
-            return;
-        }
+        let wanted = conditions.wanted;
         let retention = node.holder.retention;
         let term = node.holder.term;
-        let may_retain = node.retainable && !retention.is_zero() && conditions.spare;
-        if !(keeps && may_retain) || node.sole == Sole::No {
+        let asks_for_it = node.retainable && !retention.is_zero() && conditions.spare;
+        let may_retain = wanted || asks_for_it && node.sole != Sole::No;
+        if !(self.keeps(conditions) && may_retain) {
             return self.retire(node, conditions.closing, out);
         }
         if self.is_permit {
-            out.push(Command::OfferPermit { node: node.id, wanted });
+            out.push(Command::KeepPermit { node: node.id, wanted });
         }
-        if node.sole == Sole::Yes {
-            out.push(Command::AwaitNews);
+        if wanted {
+            // The head joins next. It was first before the permit was released.
+            node.ticket_limit = self.next_ticket + 1;
+            node.sole = Sole::NotAsked;
+        } else {
+            if node.sole == Sole::Yes {
+                out.push(Command::AwaitNews);
+            }
+            node.ask(self.next_ticket, out);
+            out.push(Command::Retain { retention, term });
         }
-        node.ask(self.next_ticket, out);
-        out.push(Command::Retain { retention, term });
         self.node = NodeState::Retained(node);
+    }
+
+    /// Extends a node that is the sole contender to all callers that have joined by now.
+    fn refresh(&self, node: &mut Node, conditions: &Conditions) {
+        if node.sole == Sole::Yes {
+            if conditions.unfired {
+                node.ticket_limit = self.next_ticket;
+            } else {
+                // Other readers come and go, and so do callers at the mutex of a semaphore. Whether a writer came, or a caller that
+                // waits, a listing shows.
+                let may_be_sole = node.holder.shared || self.is_permit;
+                node.sole = if may_be_sole { Sole::NotAsked } else { Sole::No };
+            }
+        }
     }
 
     /// Returns true if the node may be kept after a hold, whichever caller is next.
@@ -772,18 +789,6 @@ impl Node {
     ) -> Self {
         let holds = BTreeSet::new();
         Self { id, holder, sole, retainable, ticket_limit, asked_limit: 0, holds }
-    }
-
-    /// Extends a node that is the sole contender to all callers that have joined by now.
-    fn refresh(&mut self, conditions: &Conditions, next_ticket: Ticket) {
-        if self.sole == Sole::Yes {
-            if conditions.unfired {
-                self.ticket_limit = next_ticket;
-            } else {
-                // Other readers come and go. Whether a writer came, the next reader that asks finds out.
-                self.sole = if self.holder.shared { Sole::NotAsked } else { Sole::No };
-            }
-        }
     }
 
     /// Returns true if it is open whether the node is the sole contender.

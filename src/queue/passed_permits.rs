@@ -1,15 +1,15 @@
 //! The permits of a semaphore that are kept for callers of this process: released ones for the *head*, and retained ones.
 //!
 //! The head is the caller that has the semaphore's mutex. It waits by a node of its own under `leases`, its *seat*, until the count
-//! fits. A permit that a task of this process releases meanwhile is offered to the head in place of being deleted, and the next head
-//! waits by the same seat. That is safe because no node is added, and each permit was counted when it was admitted. It is in order
-//! because the head is first in the queue of the mutex, which passes from task to task by the rules of
-//! [`local_queue`](super::local_queue): a task that asked after another process was seen does not get the mutex before it.
+//! fits. A permit that a task of this process releases meanwhile is kept for the head in place of being deleted, and the next head
+//! waits by the same seat. That is safe because no node is added, and each permit was counted when it was admitted, by a limit that
+//! has not changed since. It is in order because the head is first in the queue of the mutex, which passes from task to task by the
+//! rules of [`local_queue`](super::local_queue): a task that asked after another process was seen does not get the mutex before it.
 //!
 //! Permits that are released while the mutex passes from one head to the next are kept for that moment. When the mutex leaves the
 //! tasks of this process, all that is kept is deleted.
 //!
-//! A retained permit is taken without the mutex, as long as nobody has come to the mutex since it was released.
+//! A retained permit is taken without the mutex, as long as no caller has come to the mutex since it was released.
 
 use std::sync::Arc;
 
@@ -26,52 +26,48 @@ use crate::sync::Mutex;
 pub(super) struct PassedPermits {
     state: Mutex<State>,
     /// Notifies the head of a permit.
-    offered: Notify,
+    added: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// True while a head wants one permit, or the mutex is on its way to the next head.
-    is_open: bool,
-    /// The number of callers in the queue of the mutex, heads included.
+    /// True while the head waits for one permit, or the mutex is on its way to the next head.
+    are_wanted: bool,
+    /// The number of callers in the queue of the mutex, the head included.
     in_line: usize,
-    /// The number of heads: two for the moment in which one follows the other.
-    heads: usize,
-    /// The queue of each permit that is kept. Some may be deleted by now.
+    /// The queue of each permit that is kept.
     permits: Vec<Arc<QueueDriver>>,
     seat: Option<Seat>,
 }
 
 impl PassedPermits {
-    /// Returns true if a head wants a permit.
+    /// Returns true if a head waits for one permit.
     pub(super) fn are_wanted(&self) -> bool {
-        self.state.lock().is_open
+        self.state.lock().are_wanted
     }
 
-    /// Takes a permit that is kept. `wanted`: it is kept for the head alone. Returns false if there is no head any more.
-    pub(super) fn offer(&self, permit: &Arc<QueueDriver>, wanted: bool) -> bool {
+    /// Adds a permit. `wanted`: it is kept for the head alone. Returns false if no head waits any more.
+    pub(super) fn add(&self, permit: &Arc<QueueDriver>, wanted: bool) -> bool {
         let mut state = self.state.lock();
-        if wanted && !state.is_open {
-            return false;
+        let is_added = state.are_wanted || !wanted;
+        if is_added {
+            state.permits.push(permit.clone());
         }
-        state.permits.push(permit.clone());
-        drop(state);
-        self.offered.notify_one();
-        true
+        is_added
     }
 
-    /// Forgets a permit that is deleted.
-    pub(super) fn forget(&self, permit: &QueueDriver) {
+    /// Removes a permit that is deleted.
+    pub(super) fn remove(&self, permit: &QueueDriver) {
         self.state.lock().permits.retain(|kept| !std::ptr::eq(&**kept, permit));
     }
 
-    /// Returns the queue of a permit that is kept. While there is a head, the permits are for it alone. Those beyond the limit are
-    /// deleted.
-    pub(super) fn take(&self, limit: usize, is_head: bool) -> Option<Arc<QueueDriver>> {
+    /// Removes and returns a permit. While they are wanted, the permits are for the head alone. Those that a caller with this limit
+    /// may not have are deleted.
+    pub(super) fn next(&self, limit: usize, is_head: bool) -> Option<Arc<QueueDriver>> {
         loop {
             let permit = {
                 let mut state = self.state.lock();
-                if state.is_open && !is_head {
+                if state.are_wanted && !is_head {
                     return None;
                 }
                 state.permits.pop()?
@@ -83,19 +79,31 @@ impl PassedPermits {
         }
     }
 
-    /// Deletes all that is kept, for a caller that wants several permits.
-    pub(super) fn give_up(&self) {
-        let kept = self.state.lock().take_all();
-        kept.give_up();
+    /// Deletes all that is kept, unless a head waits for one permit.
+    pub(super) fn delete_unwanted(&self) {
+        let mut state = self.state.lock();
+        if state.are_wanted {
+            return;
+        }
+        let permits = std::mem::take(&mut state.permits);
+        let seat = state.seat.take();
+        drop(state);
+        permits.iter().for_each(QueueDriver::end_retention);
+        drop(seat);
     }
 
-    /// Resolves when a permit may have been offered since the last call.
-    pub(super) async fn offered(&self) {
-        self.offered.notified().await;
+    /// Notifies the head that a permit was added.
+    pub(super) fn notify_head(&self) {
+        self.added.notify_one();
+    }
+
+    /// Resolves when a permit may have been added since the last call.
+    pub(super) async fn added(&self) {
+        self.added.notified().await;
     }
 
     /// Leaves the seat to the next head.
-    pub(super) fn leave(&self, seat: Seat) {
+    pub(super) fn leave_seat(&self, seat: Seat) {
         let replaced = self.state.lock().seat.replace(seat);
         drop(replaced);
     }
@@ -108,65 +116,34 @@ impl PassedPermits {
 }
 
 /// A caller in the queue of the mutex. Dropping this, after the hold of the mutex, deletes all that is kept, unless another task of
-/// this process is in line and one has the mutex now.
+/// this process has the mutex now.
 pub(super) struct InLine {
     mutex: Arc<QueueDriver>,
-    is_head: bool,
 }
 
 impl InLine {
     pub(super) fn new(mutex: &Arc<QueueDriver>) -> Self {
         mutex.passed.state.lock().in_line += 1;
-        Self { mutex: mutex.clone(), is_head: false }
+        Self { mutex: mutex.clone() }
     }
 
-    /// The caller has the mutex. If it wants several permits, the permits of others are of no use to it.
-    pub(super) fn becomes_head(&mut self, wants_one: bool) {
-        self.is_head = true;
-        let mut state = self.mutex.passed.state.lock();
-        state.heads += 1;
-        state.is_open = wants_one;
-        let unwanted = (!wants_one).then(|| state.take_all());
-        drop(state);
-        if let Some(unwanted) = unwanted {
-            unwanted.give_up();
-        }
+    /// The caller has the mutex. If it wants several permits, those that are kept are of no use to it.
+    pub(super) fn becomes_head(&self, wants_one: bool) {
+        self.mutex.passed.state.lock().are_wanted = wants_one;
+        self.mutex.passed.delete_unwanted();
     }
 }
 
 impl Drop for InLine {
     fn drop(&mut self) {
-        let mut state = self.mutex.passed.state.lock();
+        let passed = &self.mutex.passed;
+        let mut state = passed.state.lock();
         state.in_line -= 1;
-        state.heads -= usize::from(self.is_head);
-        // Asked under the lock: the last one that leaves must see that the mutex has gone.
-        let is_passed = state.heads > 0 || self.mutex.is_held();
-        if state.in_line > 0 && is_passed {
-            return;
+        // Asked under the lock: the next head must not find its permits unwanted.
+        if state.in_line == 0 || !self.mutex.is_held() {
+            state.are_wanted = false;
         }
-        state.is_open = false;
-        let kept = state.take_all();
         drop(state);
-        kept.give_up();
-    }
-}
-
-/// What was kept. The seat is deleted when this is dropped.
-struct Kept {
-    permits: Vec<Arc<QueueDriver>>,
-    _seat: Option<Seat>,
-}
-
-impl State {
-    fn take_all(&mut self) -> Kept {
-        Kept { permits: std::mem::take(&mut self.permits), _seat: self.seat.take() }
-    }
-}
-
-impl Kept {
-    fn give_up(self) {
-        for permit in self.permits {
-            permit.end_retention();
-        }
+        passed.delete_unwanted();
     }
 }

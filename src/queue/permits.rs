@@ -56,21 +56,12 @@ const REACTION: u32 = 8;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The number of permits of a semaphore.
-#[derive(Debug)]
+/// The number of permits of a semaphore. A clone notices the changes since the last look at the original.
+#[derive(Clone, Debug)]
 pub(crate) struct Limit {
     fixed: i32,
     /// Replaces `fixed`.
     live: Option<watch::Receiver<i32>>,
-}
-
-/// The clone has seen all earlier changes.
-impl Clone for Limit {
-    fn clone(&self) -> Self {
-        let mut live = self.live.clone();
-        live.iter_mut().for_each(watch::Receiver::mark_unchanged);
-        Self { fixed: self.fixed, live }
-    }
 }
 
 impl Limit {
@@ -99,16 +90,19 @@ impl Limit {
         Err(Error::invalid("count", value, &reason).at(path))
     }
 
-    /// Resolves when the limit falls, or does not allow for `count`.
-    pub(super) async fn falls(mut self, count: usize) {
-        let mut least = count;
-        while self.now() >= least {
-            least = self.now();
-            self.changed().await;
-        }
+    /// Returns the limit, and notices the changes from now on.
+    fn look(&mut self) -> usize {
+        self.live.iter_mut().for_each(watch::Receiver::mark_unchanged);
+        self.now()
     }
 
-    async fn changed(&mut self) {
+    /// Returns true if the limit has changed since the last look, or can change no more.
+    pub(super) fn has_changed(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.has_changed().unwrap_or(true))
+    }
+
+    /// Resolves when the limit has changed since the last look.
+    pub(super) async fn changed(&mut self) {
         if let Some(live) = &mut self.live
             && live.changed().await.is_ok()
         {
@@ -223,9 +217,9 @@ impl PermitTask {
     /// Makes one attempt in one session, under the mutex. Leaves nothing behind unless it succeeds.
     async fn attempt(&self, limit: &mut Limit) -> Result<Vec<OwnedHold>, EntryAborted> {
         if self.count > 1 {
-            // The permits that are kept for one caller are given up ahead of the creates.
-            self.mutex.passed.give_up();
-        } else if let Some(hold) = self.take_permit(limit, false).await {
+            // The permits that are retained are deleted ahead of the creates.
+            self.mutex.passed.delete_unwanted();
+        } else if let Some(hold) = self.join_kept(limit, false).await {
             return Ok(vec![hold]);
         }
         let no_wait = self.request.waiter.no_wait;
@@ -236,7 +230,7 @@ impl PermitTask {
         let trip = reaction.began.elapsed();
         reaction.limit = reaction.limit.min(REACTION * trip);
         // Dropped after the hold of the mutex.
-        let mut in_line = InLine::new(&self.mutex);
+        let in_line = InLine::new(&self.mutex);
         let request = self.mutex_request.clone();
         let requester = Requester::current();
         let mut waiting = self.mutex.join(request, requester, &self.queued, BootInstant::now());
@@ -267,9 +261,9 @@ impl PermitTask {
         if all_last && !closing { Ok(holds) } else { Err(EntryAborted::Retry(None)) }
     }
 
-    /// Takes a permit that is kept for callers of this process, if one is.
-    async fn take_permit(&self, limit: &Limit, is_head: bool) -> Option<OwnedHold> {
-        while let Some(permit) = self.mutex.passed.take(limit.now(), is_head) {
+    /// Joins the queue of a permit that is kept for callers of this process, if one is.
+    async fn join_kept(&self, limit: &Limit, is_head: bool) -> Option<OwnedHold> {
+        while let Some(permit) = self.mutex.passed.next(limit.now(), is_head) {
             let request = self.request.clone();
             let joined = BootInstant::now();
             // It is answered at once, or after a listing of the contenders for the mutex.
@@ -431,12 +425,12 @@ impl<'a> Entering<'a> {
     /// Takes a permit that another task of this process has released, and leaves the own seat to the next head.
     async fn take_permit(&mut self, limit: &Limit) -> Option<OwnedHold> {
         let PermitTask { request, mutex, count: 1, .. } = self.task else { return None };
-        let hold = self.task.take_permit(limit, true).await?;
+        let hold = self.task.join_kept(limit, true).await?;
         if let Some(node) = self.created.pop() {
             let spec = request.waiter.node.clone();
             let children = std::mem::replace(&mut self.children, Count::Unknown);
             let watch = std::mem::replace(&mut self.watch, CountWatch::None);
-            mutex.passed.leave(Seat { node, spec, children, watch });
+            mutex.passed.leave_seat(Seat { node, spec, children, watch });
         }
         Some(hold)
     }
@@ -460,12 +454,12 @@ impl<'a> Entering<'a> {
                 return Ok(vec![hold]);
             }
             if let Count::Of(count) | Count::AtMost(count) = self.children
-                && count <= limit.now()
+                && count <= limit.look()
             {
                 // Invariant 2: our nodes were seen in this session, and the lease lasts now.
                 let lease = &self.nodes.session.lease;
                 match lease.term(request.waiter.term, BootInstant::now()) {
-                    Some(term) => return Ok(self.hold(&term, limit, count)),
+                    Some(term) => return Ok(self.hold(&term, limit)),
                     None => prove_session(&self.nodes.session, request, self.callers()).await?,
                 }
             } else if let Count::Of(count) = self.children {
@@ -480,7 +474,7 @@ impl<'a> Entering<'a> {
                         biased;
                         () = self.watch.changed() => {}
                         () = limit.changed() => {}
-                        () = mutex.passed.offered() => continue,
+                        () = mutex.passed.added() => continue,
                     }
                 }
             }
@@ -492,14 +486,13 @@ impl<'a> Entering<'a> {
     }
 
     /// Begins a hold by each node.
-    fn hold(&mut self, term: &Arc<LeaseTerm>, limit: &Limit, count: usize) -> Vec<OwnedHold> {
+    fn hold(&mut self, term: &Arc<LeaseTerm>, limit: &Limit) -> Vec<OwnedHold> {
         let PermitTask { request, mutex, mutex_request, requester, .. } = self.task;
         let hold = |node| {
             let permit = PermitOf {
                 mutex: mutex.clone(),
                 locks: mutex_request.path.clone(),
                 limit: limit.clone(),
-                count,
             };
             QueueDriver::hold_permit(permit, node, request, *requester, term.clone())
         };

@@ -372,7 +372,7 @@ fn no_read_is_created_alongside_a_hold_that_has_passed_its_node_on() {
 #[test]
 fn a_permit_that_is_offered_while_the_last_head_leaves_is_deleted() {
     explore(|queue| {
-        let mut in_line = InLine::new(&queue.driver);
+        let in_line = InLine::new(&queue.driver);
         in_line.becomes_head(true);
         let create = Create { request: queue.request.clone(), ticket_limit: 0 };
         let node = queue.created(&create).node;
@@ -380,7 +380,6 @@ fn a_permit_that_is_offered_while_the_last_head_leaves_is_deleted() {
             mutex: queue.driver.clone(),
             locks: queue.request.path.clone(),
             limit: Limit::fixed(1),
-            count: 1,
         };
         let request = &queue.request;
         let term = queue.nodes.session.lease.term(request.waiter.term, BootInstant::now());
@@ -395,12 +394,38 @@ fn a_permit_that_is_offered_while_the_last_head_leaves_is_deleted() {
     });
 }
 
+/// Catches "permits: the next head finds its permits wanted".
+#[test]
+fn a_head_that_follows_while_the_last_one_leaves_finds_its_permits_wanted() {
+    explore(|queue| {
+        let hold = queue.acquire();
+        let in_line = InLine::new(&queue.driver);
+        in_line.becomes_head(true);
+        let mut next = queue.join();
+        let next_in_line = InLine::new(&queue.driver);
+        drop(hold);
+        let left = spawn(move || drop(in_line));
+        let entering = queue.clone();
+        let entered = spawn(move || {
+            entering.run_entry();
+            let hold = answer_of(&mut next).expect("a hold");
+            next_in_line.becomes_head(true);
+            (hold, next_in_line)
+        });
+        join(left);
+        let head = join(entered);
+        assert!(queue.driver.passed.are_wanted(), "a head waits");
+        drop(head);
+        assert!(!queue.driver.passed.are_wanted(), "nobody is in line");
+    });
+}
+
 /// Two heads leave while the mutex leaves the process.
 #[test]
 fn the_last_of_two_callers_that_leave_closes_the_line() {
     explore(|queue| {
         let hold = queue.acquire();
-        let mut in_line = InLine::new(&queue.driver);
+        let in_line = InLine::new(&queue.driver);
         in_line.becomes_head(true);
         let mut next = queue.join();
         let next_in_line = InLine::new(&queue.driver);
@@ -410,7 +435,6 @@ fn the_last_of_two_callers_that_leave_closes_the_line() {
         });
         let entering = queue.clone();
         let second = spawn(move || {
-            let mut next_in_line = next_in_line;
             let held = loop {
                 if let Some(hold) = answer_of(&mut next) {
                     break hold;

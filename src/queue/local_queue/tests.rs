@@ -178,7 +178,7 @@ fn the_questions_are_answered_in_each_state() {
 }
 
 #[test]
-fn a_permit_is_offered_or_deleted_when_its_hold_is_released() {
+fn a_permit_is_kept_for_the_head_or_deleted_when_its_hold_is_released() {
     let released = Event::Released { hold: 0, lost: false };
     let wanted = Conditions { wanted: true, ..FINE };
     let unfit = [
@@ -197,8 +197,8 @@ fn a_permit_is_offered_or_deleted_when_its_hold_is_released() {
 
     // The caller that waits is in time. Later ones are not.
     let mut queue = permit(waiter());
-    let offer = Command::OfferPermit { node: NODE, wanted: true };
-    assert_eq!(queue.on(released.clone(), |_| wanted), [offer]);
+    let keep = Command::KeepPermit { node: NODE, wanted: true };
+    assert_eq!(queue.on(released.clone(), |_| wanted), [keep]);
     assert_eq!(queue.on(released, |_| wanted), []);
     let ticket = queue.next_ticket();
     let begin = Command::Begin { ticket, hold: 1 };
@@ -218,29 +218,28 @@ fn a_permit_is_offered_or_deleted_when_its_hold_is_released() {
 
 #[test]
 fn a_permit_is_retained_while_nobody_waits_for_one() {
+    let commands =
+        || [Command::KeepPermit { node: NODE, wanted: false }, Command::AskWhetherSole, retain()];
     let retained = || {
         let mut queue = permit(with_retention());
-        let waiter = with_retention();
-        let commands = [
-            Command::OfferPermit { node: NODE, wanted: false },
-            Command::AskWhetherSole,
-            Command::Retain { retention: waiter.retention, term: waiter.term },
-        ];
-        assert_eq!(queue.fine(Event::Released { hold: 0, lost: false }), commands);
+        assert_eq!(queue.fine(Event::Released { hold: 0, lost: false }), commands());
         queue
     };
     let mut queue = retained();
     assert_eq!(queue.fine(Event::Listed { node: NODE, sole: true }), [Command::AwaitNews]);
     let ticket = queue.next_ticket();
     let begin = Command::Begin { ticket, hold: 1 };
-    assert_eq!(queue.fine(joined(waiter())), [Command::EndRetention, begin]);
+    assert_eq!(queue.fine(joined(with_retention())), [Command::EndRetention, begin]);
+    // A caller has come to the mutex during the hold, and has left it again or not.
+    let fired = Conditions { unfired: false, ..FINE };
+    let released = queue.on(Event::Released { hold: 1, lost: false }, |_| fired);
+    assert_eq!(released, commands());
 
     let gone = [Command::EndRetention, Command::Delete(NODE)];
     assert_eq!(retained().fine(Event::Listed { node: NODE, sole: false }), gone);
     assert_eq!(retained().fine(Event::RetentionOver { node: NODE }), gone);
     let mut queue = retained();
     queue.fine(Event::Listed { node: NODE, sole: true });
-    let fired = Conditions { unfired: false, ..FINE };
     let refused = Command::Refuse(vec![queue.next_ticket()], Refusal::Busy);
     let commands = [Command::EndRetention, Command::Delete(NODE), refused];
     assert_eq!(queue.on(joined(waiter()), |_| fired), commands);
@@ -879,7 +878,7 @@ impl World {
                     self.lose_node();
                 }
             }
-            Command::OfferPermit { .. } => unreachable!("no permit"),
+            Command::KeepPermit { .. } => unreachable!("no permit"),
             Command::Drain => {
                 let node = self.node.expect("a node");
                 assert!(self.shared && self.holds.values().any(|of| *of == node), "I2");

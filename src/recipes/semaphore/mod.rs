@@ -308,8 +308,8 @@ impl InterProcessSemaphoreV2 {
     /// [`InterProcessMutex::with_retention`](crate::InterProcessMutex::with_retention). A task that asks for one lease within
     /// that time gets it without a request.
     ///
-    /// A lease is retained only while no process waits for one. The first caller that comes, of any process, has all retained
-    /// leases deleted, and so does a smaller limit.
+    /// A lease is retained only while no caller is in the queue. The first one that enters has all retained leases deleted: a caller
+    /// of another process, or a task of this one that finds no retained lease or asks for several. So does a change of the limit.
     ///
     /// ```no_run
     /// # use std::time::Duration;

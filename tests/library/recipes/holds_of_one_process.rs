@@ -172,3 +172,41 @@ async fn a_caller_of_another_process_waits_for_the_company_at_most() {
     assert!(waits[20] <= Duration::from_millis(22), "{waits:?}");
     assert!(waits[39] <= Duration::from_millis(33), "{waits:?}");
 }
+
+/// Sixteen tasks of each of four processes read in a loop, and a fifth process writes. The create and the news of it take one trip,
+/// the listings of the readers one, their deletes and the news of these one, and the listing of the writer one.
+#[tokio::test(start_paused = true)]
+async fn a_writer_waits_for_four_trips_and_for_reads_that_have_begun() {
+    const ONE_WAY: Duration = Duration::from_millis(4);
+    const TRIP: Duration = Duration::from_millis(8);
+    // Some reads always overlap, or the nodes are mostly kept without a reader.
+    for (length, pause) in [(2, 0), (0, 50)] {
+        let [length, pause] = [length, pause].map(Duration::from_millis);
+        let testbed =
+            Testbed::with(TestServer::builder(), |one| one.latency(ONE_WAY..=ONE_WAY)).await;
+        let writer = testbed.read_write(&testbed.curator().await);
+        let mut readers = JoinSet::new();
+        for curator in testbed.curators::<4>().await {
+            let lock = testbed.read_write(&curator).with_retention(Duration::from_secs(60));
+            for _ in 0..16 {
+                let lock = lock.clone();
+                readers.spawn(async move {
+                    loop {
+                        let read = lock.read().await.expect("a read");
+                        sleep(length).await;
+                        drop(read);
+                        sleep(pause).await;
+                    }
+                });
+            }
+        }
+        for round in 0..10 {
+            sleep(Duration::from_millis(100 + 7 * round)).await;
+            let began = Instant::now();
+            let write = within("the writer", writer.write()).await.expect("a hold");
+            assert!(began.elapsed() <= 4 * TRIP + length, "{:?}", began.elapsed());
+            drop(write);
+        }
+        readers.shutdown().await;
+    }
+}

@@ -11,6 +11,8 @@ use crate::support::leases::{asks, asks_for, served};
 
 const LIMIT: usize = 3;
 
+const RETENTION: Duration = Duration::from_secs(60);
+
 /// The folders are there.
 async fn testbed() -> Testbed {
     let testbed = Testbed::with_parent().await;
@@ -26,6 +28,27 @@ async fn client_and_semaphore(testbed: &Testbed) -> (CountedClient, InterProcess
     let semaphore = client.curator.semaphore(&testbed.path, LIMIT).unwrap();
     client.proxy.clear_log();
     (client, semaphore)
+}
+
+/// A client, its semaphore, and the live limit of that.
+async fn live(
+    testbed: &Testbed,
+    limit: i32,
+) -> (CountedClient, InterProcessSemaphoreV2, SharedCount) {
+    let client = CountedClient::new(testbed).await;
+    let path = format!("{}-limit", testbed.path);
+    let limit = SharedCount::start(&client.curator, &path, limit).await.unwrap();
+    let semaphore =
+        InterProcessSemaphoreV2::with_shared_count(&client.curator, &testbed.path, &limit).unwrap();
+    (client, semaphore, limit)
+}
+
+/// Sets a live limit. The semaphore knows it then.
+async fn becomes(limit: &SharedCount, semaphore: &InterProcessSemaphoreV2, value: i32) {
+    limit.set(value).await.unwrap();
+    let known = usize::try_from(value).unwrap();
+    eventually("the limit", async || semaphore.limit() == known).await;
+    settle().await;
 }
 
 /// So many leases, and what it took to have them; the lock beside them is given back.
@@ -225,18 +248,12 @@ async fn a_permit_passes_to_a_task_whose_node_would_be_the_same() {
 #[tokio::test(start_paused = true)]
 async fn no_permit_passes_beyond_a_limit_that_has_fallen() {
     let testbed = testbed().await;
-    let client = CountedClient::new(&testbed).await;
-    let limit = SharedCount::start(&client.curator, &format!("{}-limit", testbed.path), 2).await;
-    let limit = limit.unwrap();
-    let semaphore =
-        InterProcessSemaphoreV2::with_shared_count(&client.curator, &testbed.path, &limit).unwrap();
+    let (client, semaphore, limit) = live(&testbed, 2).await;
     let first = semaphore.acquire().await.unwrap();
     let second = semaphore.acquire().await.unwrap();
     let waiting = asks(&semaphore);
     testbed.nodes_are(1, 3).await;
-    limit.set(1).await.unwrap();
-    eventually("the limit", async || semaphore.limit() == 1).await;
-    settle().await;
+    becomes(&limit, &semaphore, 1).await;
     drop(second);
     settle().await;
     round_trip(&client.curator).await;
@@ -245,6 +262,75 @@ async fn no_permit_passes_beyond_a_limit_that_has_fallen() {
     drop(first);
     drop(served(waiting).await);
     testbed.nodes_are(0, 0).await;
+}
+
+/// The first two permits were counted when two were allowed, and a third one was given out before the limit fell again.
+#[tokio::test(start_paused = true)]
+async fn no_permit_passes_that_was_held_while_the_limit_rose_and_fell() {
+    let testbed = testbed().await;
+    let (client, semaphore, limit) = live(&testbed, 2).await;
+    let others = testbed.curator().await.semaphore(&testbed.path, 3).unwrap();
+    for retention in [Duration::ZERO, RETENTION] {
+        let semaphore = semaphore.clone().with_retention(retention);
+        let first = semaphore.acquire().await.unwrap();
+        let second = semaphore.acquire().await.unwrap();
+        becomes(&limit, &semaphore, 3).await;
+        let third = others.acquire().await.unwrap();
+        becomes(&limit, &semaphore, 2).await;
+        if retention.is_zero() {
+            let waiting = asks(&semaphore);
+            testbed.nodes_are(1, 4).await;
+            drop(first);
+            settle().await;
+            round_trip(&client.curator).await;
+            assert!(!waiting.is_finished(), "two hold, and two may");
+            testbed.nodes_are(1, 3).await;
+            drop(second);
+            drop(served(waiting).await);
+        } else {
+            drop(first);
+            assert!(semaphore.try_acquire().await.unwrap_err().is_busy(), "two hold");
+            drop(second);
+        }
+        drop(third);
+        testbed.nodes_are(0, 0).await;
+    }
+}
+
+/// The handles have different limits, as before and after a change of the configuration.
+#[tokio::test(start_paused = true)]
+async fn no_permit_passes_to_a_handle_of_a_smaller_limit() {
+    let testbed = testbed().await;
+    let (client, semaphore) = retaining(&testbed).await;
+    let smaller = client.curator.semaphore(&testbed.path, LIMIT - 1).unwrap();
+    retained(&testbed, &client, &semaphore).await;
+    let leases = [smaller.acquire().await.unwrap(), smaller.acquire().await.unwrap()];
+    assert!(smaller.try_acquire().await.unwrap_err().is_busy());
+    drop(leases);
+}
+
+/// A permit is kept for the head, which has not taken it yet. Which of the two tasks runs first is chance, so there are many rounds.
+#[tokio::test(start_paused = true)]
+async fn no_other_caller_takes_the_permit_of_the_head() {
+    let testbed = testbed().await;
+    let (client, semaphore) = client_and_semaphore(&testbed).await;
+    for count in [1, 2].repeat(20) {
+        let (leases, _) = acquired(&client, &semaphore, 3).await;
+        let mut leases = leases.into_iter();
+        let lease = leases.next().unwrap();
+        let node = lease.node().to_owned();
+        let head = asks(&semaphore);
+        testbed.nodes_are(1, 4).await;
+        settle().await;
+        let mut other = std::pin::pin!(semaphore.acquire_many(count));
+        assert!(futures_util::poll!(other.as_mut()).is_pending());
+        drop(lease);
+        let head = served(head).await;
+        assert_eq!(head.node(), node);
+        drop((head, leases));
+        drop(within("the other caller", other).await.unwrap());
+        testbed.nodes_are(0, 0).await;
+    }
 }
 
 /// The head leaves as it is given a permit.
@@ -290,7 +376,7 @@ async fn a_try_behind_a_caller_that_is_entering_looks_less_and_less_often() {
 /// A client, and its semaphore, which retains.
 async fn retaining(testbed: &Testbed) -> (CountedClient, InterProcessSemaphoreV2) {
     let (client, semaphore) = client_and_semaphore(testbed).await;
-    (client, semaphore.with_retention(Duration::from_secs(60)))
+    (client, semaphore.with_retention(RETENTION))
 }
 
 /// Acquires all leases, one by one, and releases them: they are retained.
@@ -330,6 +416,24 @@ async fn a_retained_lease_is_held_again_without_a_request() {
     testbed.nodes_are(0, LIMIT).await;
     tokio::time::sleep(Duration::from_secs(61)).await;
     testbed.nodes_are(0, 0).await;
+}
+
+/// The second lease is acquired while the first one, which was retained before, is held.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_acquires_one_more_ends_no_retention_of_those_that_are_held() {
+    let testbed = testbed().await;
+    let (client, semaphore) = retaining(&testbed).await;
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    settle().await;
+    let first = semaphore.acquire().await.unwrap();
+    let second = semaphore.acquire().await.unwrap();
+    testbed.nodes_are(0, 2).await;
+    drop((first, second));
+    settle().await;
+    client.took();
+    let leases = (semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap());
+    assert_eq!(without_removals(client.took()), []);
+    drop(leases);
 }
 
 /// The first caller that comes has all of them deleted, so it waits for one trip of the client that keeps them.
@@ -392,22 +496,16 @@ async fn no_lease_is_retained_while_another_client_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retained_leases_are_given_up_when_the_limit_falls_or_the_session_ends() {
+async fn retained_leases_are_given_up_when_the_limit_changes_or_the_session_ends() {
     let testbed = testbed().await;
-    let client = CountedClient::new(&testbed).await;
-    let limit = SharedCount::start(&client.curator, &format!("{}-limit", testbed.path), 3).await;
-    let limit = limit.unwrap();
-    let semaphore =
-        InterProcessSemaphoreV2::with_shared_count(&client.curator, &testbed.path, &limit).unwrap();
-    let semaphore = semaphore.with_retention(Duration::from_secs(60));
-    retained(&testbed, &client, &semaphore).await;
-    limit.set(4).await.unwrap();
-    eventually("the limit", async || semaphore.limit() == 4).await;
-    settle().await;
-    testbed.nodes_are(0, LIMIT).await;
+    let (client, semaphore, limit) = live(&testbed, 3).await;
+    let semaphore = semaphore.with_retention(RETENTION);
     let began = Instant::now();
-    limit.set(3).await.unwrap();
-    testbed.nodes_are(0, 0).await;
+    for changed in [4, 3] {
+        retained(&testbed, &client, &semaphore).await;
+        becomes(&limit, &semaphore, changed).await;
+        testbed.nodes_are(0, 0).await;
+    }
     retained(&testbed, &client, &semaphore).await;
     client.curator.close().await;
     testbed.nodes_are(0, 0).await;

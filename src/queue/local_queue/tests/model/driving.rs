@@ -82,7 +82,7 @@ impl World {
                 }
                 self.delete(p, *node);
             }
-            Command::OfferPermit { .. } => self.claim(false, "a permit is offered in a lock"),
+            Command::KeepPermit { .. } => self.claim(false, "a permit is offered in a lock"),
             Command::Drain => {
                 let first = queue.first.take();
                 queue.draining.extend(first);
