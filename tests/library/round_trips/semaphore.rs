@@ -202,7 +202,7 @@ async fn the_seat_of_a_head_serves_the_next_head() {
 async fn no_permit_passes_to_a_task_that_asked_after_a_stranger() {
     let testbed = testbed().await;
     let (client, semaphore) = client_and_semaphore(&testbed).await;
-    let (_, strangers) = client_and_semaphore(&testbed).await;
+    let (_theirs, strangers) = client_and_semaphore(&testbed).await;
     let (leases, _) = acquired(&client, &semaphore, 3).await;
     let mut leases = leases.into_iter();
     let before = asks(&semaphore);
