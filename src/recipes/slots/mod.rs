@@ -36,6 +36,7 @@ use crate::queue::rules::admission::{Family, Rank, queue};
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::Kind;
 use crate::queue::{QueuedFlag, Request};
+use crate::random;
 use crate::session::Session;
 use crate::session::retry::{Idempotent, with_retry};
 
@@ -353,23 +354,27 @@ impl Slots {
     /// Acquires the mutex of a free index. The caller has a permit.
     async fn find(&self, patience: Patience, queued: &QueuedFlag) -> Result<(usize, Guard), Error> {
         if let Some(index) = self.preferred
-            && let Look::Free(index) = self.look(index..index + 1).await?
+            && let Look::Free(_) = self.look(index..index + 1).await?
             && let Some(mutex) = self.try_mutex(index).await?
         {
             return Ok((index, mutex));
         }
         let mut pause = Duration::ZERO;
-        let mut full_since: Option<(Vec<String>, Instant)> = None;
+        let mut choice = 1;
+        let mut full: Option<(Vec<String>, Instant)> = None;
         loop {
             match self.look(0..self.count).await? {
-                Look::Free(index) => {
-                    full_since = None;
-                    if let Some(mutex) = self.try_mutex(index).await? {
-                        return Ok((index, mutex));
+                Look::Free(free) => {
+                    // Callers that look at the same time would otherwise all try one index after the other.
+                    let nth = random::guid().as_u128() as usize % choice.min(free.len());
+                    if let Some(mutex) = self.try_mutex(free[nth]).await? {
+                        return Ok((free[nth], mutex));
                     }
+                    choice = 2 * choice.min(TOGETHER);
+                    full = None;
                 }
-                Look::Full(nodes) => match &full_since {
-                    // The same nodes stood there before this look, so all of them stood there at the instant between the looks.
+                Look::Full(nodes) => match &full {
+                    // Nodes that stood there in the look before stood there at the instant between the two looks.
                     Some((before, since)) if *before == nodes => {
                         queued.set(true);
                         let is_try = matches!(patience, Patience::NoWait { .. });
@@ -377,7 +382,7 @@ impl Slots {
                             return Err(self.busy());
                         }
                     }
-                    _ => full_since = Some((nodes, Instant::now())),
+                    _ => full = Some((nodes, Instant::now())),
                 },
             }
             sleep(pause).await;
@@ -402,17 +407,21 @@ impl Slots {
             };
             let lists =
                 with_retry(curator.connection(), path, retry, Idempotent::Yes, list).await?;
+            let mut free = Vec::new();
             for (index, children) in together.zip(lists) {
                 match queue(&children, &self.mutex.family).into_iter().next().map(Rank::to_name) {
                     Some(first) => taken.push(first.as_str().to_owned()),
-                    None => return Ok(Look::Free(index)),
+                    None => free.push(index),
                 }
+            }
+            if !free.is_empty() {
+                return Ok(Look::Free(free));
             }
         }
         Ok(Look::Full(taken))
     }
 
-    /// Acquires the mutex of an index, unless another contender was faster.
+    /// Acquires the mutex of an index; `None` if another contender was faster.
     async fn try_mutex(&self, index: usize) -> Result<Option<Guard>, Error> {
         let request = Request { path: self.path_of(index), ..Request::clone(&self.mutex) };
         let queues = self.recipe.curator.queues();
@@ -431,8 +440,8 @@ impl Slots {
 
 /// The answer to a look at several indexes.
 enum Look {
-    /// The lowest index without a contender.
-    Free(usize),
+    /// The lowest indexes without a contender, in order.
+    Free(Vec<usize>),
     /// The name of the first contender of each index.
     Full(Vec<String>),
 }
