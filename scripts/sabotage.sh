@@ -107,6 +107,8 @@ conditions() {
     passed_permits.rs 's/if state\.in_line == 0 \|\| !self\.mutex\.is_held\(\)/if state.in_line == 0/'
   drop 'leases: strangers of the last listing count' \
     path_nodes.rs 's/Position::Among\(state\.strangers \+ state\.own\.len\(\)\)/Position::Among(state.own.len())/'
+  drop 'slots: an index has a mutex' \
+    ../recipes/slots/mod.rs 's/path: self\.path_of\(index\),/path: self.path_of(index).below(&random::guid().to_string()),/'
 
   drop 'answers: an error has a cause' \
     ../recipes/shared/contender.rs 's/let entry = self\.owner_entry\(\);/static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(1);\n        if matches!(patience, Patience::Forever) \&\& CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 10 == 0 {\n            return Err(Error::unavailable(\&self.recipe.path, None));\n        }\n        $&/'

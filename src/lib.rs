@@ -8,6 +8,7 @@
 //! | one process at a time | [`Curator::mutex`] |
 //! | many readers or one writer | [`Curator::read_write_lock`] |
 //! | at most N at a time | [`Curator::semaphore`] |
+//! | a number from 0 to N - 1 that no other live process has | [`Curator::slots`] |
 //! | several locks, all or none | [`Curator::multi_lock`] |
 //! | a job that runs once, although several machines start it | [`Curator::once`] |
 //! | a leader for a long-lived role | [`Curator::leader_latch`] |
@@ -150,6 +151,7 @@ pub use crate::recipes::shared::lock::Lock;
 pub use crate::recipes::shared::participants::Participant;
 #[cfg(feature = "simulation")]
 pub use crate::recipes::shared::simulated_guard::GuardControl;
+pub use crate::recipes::slots::{SlotGuard, SlotHold, Slots};
 
 /// Types for paths that Curator or kazoo use as well, and for code that is ported from them.
 pub mod interop {

@@ -25,7 +25,7 @@ impl LockPath {
     }
 
     /// The path of the child `name`, which must be a valid segment.
-    pub(crate) fn below(&self, name: &'static str) -> Self {
+    pub(crate) fn below(&self, name: &str) -> Self {
         Self(self.child(name).into())
     }
 

@@ -29,6 +29,7 @@ impl Recipe {
     pub(crate) const READ_LOCK: Self = Self("read_lock");
     pub(crate) const WRITE_LOCK: Self = Self("write_lock");
     pub(crate) const SEMAPHORE: Self = Self("semaphore");
+    pub(crate) const SLOTS: Self = Self("slots");
     pub(crate) const ONCE: Self = Self("once");
     pub(crate) const LEADER_LATCH: Self = Self("leader_latch");
     pub(crate) const LEADER_SELECTOR: Self = Self("leader_selector");

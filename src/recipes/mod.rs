@@ -11,3 +11,4 @@ pub(crate) mod revoker;
 pub(crate) mod semaphore;
 pub(crate) mod shared;
 pub(crate) mod shared_count;
+pub(crate) mod slots;

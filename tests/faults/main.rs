@@ -22,6 +22,7 @@ mod read_write_lock;
 mod semaphore;
 mod session;
 mod shared_count;
+mod slots;
 mod support;
 mod ten_thousand_waiters;
 mod unpolled_futures;

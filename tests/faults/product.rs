@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use zookeeper_recipes::group::Membership;
 use zookeeper_recipes::session::ConnectionState;
-use zookeeper_recipes::{Error, ErrorKind, Guard, Hold, Participant, Released};
+use zookeeper_recipes::{Error, ErrorKind, Guard, Hold, Participant, Released, SlotGuard};
 use zookeeper_recipes_dev::{Cut, Direction, Operation, Testbed, eventually, is_real, within};
 
 use crate::support::case::{Case, Fault, Place, places};
@@ -37,6 +37,8 @@ pub(crate) enum Told {
     Reads(Guard),
     /// All of these are held.
     Leases(Vec<Guard>),
+    /// The slot is held.
+    Has(SlotGuard),
     /// It leads, as long as the second is there.
     Leads(Hold, Box<dyn Any>),
     /// The member's node is there, with these data, as long as the membership is.
@@ -327,6 +329,11 @@ impl<S, R: AsyncFn(&FaultFixture) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
                     assert!(there || !lease.is_held(), "{what}: {} is not there", lease.node());
                 }
                 held = Some(Box::new(leases));
+            }
+            Some(Told::Has(slot)) => {
+                let there = fixture.has(slot.node()).await;
+                assert!(there || !slot.is_held(), "{what}: {} is not there", slot.node());
+                held = Some(Box::new(slot));
             }
             Some(Told::Leads(leadership, leads)) => {
                 holds(leadership.node(), &|| leadership.is_held()).await;

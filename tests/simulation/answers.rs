@@ -76,7 +76,7 @@ struct Around<'a> {
 impl Ask {
     /// Whether it is for several locks one after the other, as a semaphore's mutex and its leases.
     fn is_for_several(&self) -> bool {
-        matches!(self.recipe, Recipe::Multi | Recipe::Semaphore(_))
+        matches!(self.recipe, Recipe::Multi | Recipe::Semaphore(_) | Recipe::Slots(_))
     }
 
     fn is_try(&self) -> bool {
@@ -91,7 +91,9 @@ impl Ask {
     fn is_kept_out(&self, around: &Around<'_>) -> bool {
         let mut nodes = around.nodes.iter();
         match (self.recipe, self.access) {
-            (Recipe::Semaphore(limit), _) => self.finds_too_few(limit, around),
+            (Recipe::Semaphore(limit) | Recipe::Slots(limit), _) => {
+                self.finds_too_few(limit, around)
+            }
             (_, Access::Shared) => {
                 let has_company = around.company.iter().any(|ask| ask.access != Access::Shared);
                 nodes.any(|node| {
@@ -136,7 +138,10 @@ impl Ask {
     ///
     /// The limit of a semaphore is fixed here. With a live one, the smallest limit of the call would decide.
     fn finds_too_few(&self, limit: usize, around: &Around<'_>) -> bool {
-        let foreign = around.nodes.iter().copied().filter(|node| node.1.owner != self.session);
+        // A holder of an index has a permit as well.
+        let is_foreign =
+            |node: &Node<'_>| node.1.owner != self.session && !node.0.contains("/slots/");
+        let foreign = around.nodes.iter().copied().filter(is_foreign);
         let (leases, locks): (Vec<_>, Vec<_>) = foreign.partition(|node| is_lease(node.0));
         let before = locks.into_iter().filter(|node| self.is_behind(*node, false, around));
         let before: Vec<_> = before.collect();
@@ -393,13 +398,16 @@ impl Judge {
             .filter(|(_, znode)| znode.deleted.is_none_or(|deleted| deleted + news >= ask.since));
         let recent = recent.map(|(node, znode)| (node.as_str(), znode));
         // Permits that were taken at different instants do not add up.
-        let is_counted = matches!(ask.recipe, Recipe::Semaphore(_)) && ask.is_try() && !is_troubled;
+        let is_of_permits = matches!(ask.recipe, Recipe::Semaphore(_) | Recipe::Slots(_));
+        let is_counted = is_of_permits && ask.is_try() && !is_troubled;
         let is_kept_out = || !is_counted && ask.is_kept_out(&state.around(task, ask, recent));
         let failure = if waited + DRIFT < limit {
             format!("busy: {task} waited for {path} only {waited:?} of {limit:?}")
         } else if !ask.contended && !is_kept_out() {
             let wants = match ask.recipe {
-                Recipe::Semaphore(limit) => format!(" for {} of {limit}", ask.wants),
+                Recipe::Semaphore(limit) | Recipe::Slots(limit) => {
+                    format!(" for {} of {limit}", ask.wants)
+                }
                 _ => String::new(),
             };
             format!("busy: {task} at {path}{wants} after {waited:?}, though nothing keeps it out")

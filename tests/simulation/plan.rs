@@ -46,6 +46,7 @@ pub(crate) enum Recipe {
     Kazoo,
     ReadWrite,
     Semaphore(usize),
+    Slots(usize),
     Multi,
     Latch,
     Selector,
@@ -132,6 +133,12 @@ impl Plan {
             Recipe::Count => counts,
             Recipe::Latch if swapped.bool() => Recipe::Member,
             recipe => recipe,
+        });
+        // One path in twelve has slots, by a stream of its own.
+        let mut of_slots = Rng::with_seed(seed ^ 0x0073_6c6f_7473);
+        let paths = paths.map(|recipe| match of_slots.usize(..12) {
+            0 => Recipe::Slots(of_slots.usize(1..5)),
+            _ => recipe,
         });
         let paths: Vec<_> = paths.collect();
         let members = (0..rng.usize(2..=5)).map(|_| {

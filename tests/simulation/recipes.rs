@@ -11,7 +11,7 @@ use zookeeper_recipes::interop::{ContenderFilter, Owner, Revoker, SharedCount};
 use zookeeper_recipes::leader::LeaderObserver;
 use zookeeper_recipes::{
     Hold, InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock,
-    InterProcessSemaphoreV2, OnceOutcome,
+    InterProcessSemaphoreV2, OnceOutcome, SlotHold,
 };
 
 use crate::answers::acquired;
@@ -38,6 +38,7 @@ impl SimulatedTask {
                 let lock = self.leases(limit);
                 self.semaphore(&lock, limit).await;
             }
+            Recipe::Slots(count) => self.slots(count).await,
             Recipe::Multi => {
                 let paths = [format!("{}/a", self.path), format!("{}/b", self.path)];
                 let lock = self.curator.multi_lock(paths).expect("paths");
@@ -284,6 +285,50 @@ impl SimulatedTask {
             }
             self.wants = 1;
         }
+    }
+
+    async fn slots(&mut self, count: usize) {
+        let access = Access::UpTo(count);
+        while !self.run.is_over() {
+            self.pause().await;
+            let slots = self.curator.slots(&self.path, count).expect("a path");
+            let slots = match self.rng.bool() {
+                true => slots.prefer(self.rng.usize(..count)).expect("an index"),
+                false => slots,
+            };
+            let limit = self.below(2_000);
+            let asked = match self.rng.u8(..8) {
+                0 | 1 => self.tries(None, access, slots.try_acquire()).await,
+                2 | 3 => self.tries(Some(limit), access, slots.acquire_timeout(limit)).await,
+                4 => {
+                    let mut body = self.asks();
+                    let run = slots.run(async move |slot| {
+                        body.has(&slot).await;
+                        if body.rng.bool() { Ok(()) } else { Err(Failed::Body) }
+                    });
+                    self.acquires(access, run).await;
+                    continue;
+                }
+                _ => self.acquires(access, slots.acquire()).await,
+            };
+            let Some(slot) = asked else { continue };
+            self.has(&slot).await;
+            if self.rng.bool() {
+                self.releases(vec![slot.node().to_owned()], slot.release()).await;
+            }
+        }
+    }
+
+    /// Holds a slot for a while: its index alone.
+    async fn has(&mut self, slot: &SlotHold) {
+        let mut at_index = self.fork();
+        at_index.path = format!("{}/slots/{}", self.path, slot.index());
+        let view = slot.view();
+        let believes = Arc::new(move || view.is_held());
+        let nodes = vec![slot.node().to_owned()];
+        let token = slot.fencing_token().value();
+        let begun = [at_index.begin(nodes, Access::Alone, Some(token), believes)];
+        at_index.hold(&begun).await;
     }
 
     async fn multi_lock(&mut self, lock: &InterProcessMultiLock) {

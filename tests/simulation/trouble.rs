@@ -10,7 +10,7 @@ use zookeeper_recipes::simulation::{
 
 use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
 
-use crate::plan::{Fault, What};
+use crate::plan::{Fault, Recipe, What};
 use crate::simulated_task::{Run, path};
 use crate::work::Running;
 
@@ -95,7 +95,14 @@ async fn begin(run: &Run, members: &Members, admin: &Admin, fault: &Fault) -> Op
             return None;
         }
         What::DeleteContender(number) => {
-            let mut nodes = ensemble.children(&path(number));
+            let parent = match run.plan.paths.get(number)? {
+                Recipe::Slots(count) => {
+                    let index = usize::try_from(fault.lasts).unwrap_or(0) % count;
+                    format!("{}/slots/{index}", path(number))
+                }
+                _ => path(number),
+            };
+            let mut nodes = ensemble.children(&parent);
             if fault.lasts.is_multiple_of(2) {
                 // Whoever holds, most often.
                 nodes.sort_by_key(|node| {
@@ -103,7 +110,7 @@ async fn begin(run: &Run, members: &Members, admin: &Admin, fault: &Fault) -> Op
                 });
             }
             let node = nodes.into_iter().next()?;
-            let node = format!("{}/{node}", path(number));
+            let node = format!("{parent}/{node}");
             judge.operator_deletes(&node);
             judge.struck(usize::from(admin.delete(&node, None).await.is_ok()));
             return None;

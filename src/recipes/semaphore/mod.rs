@@ -15,7 +15,7 @@ use super::shared::recipe::{Patience, Recipe};
 use super::shared_count::SharedCount;
 use crate::curator::Curator;
 use crate::error::Error;
-use crate::metrics;
+use crate::metrics::{self, LockLabels};
 use crate::queue::Limit;
 
 /// A fair lock across processes for at most N holders at a time. All processes that use a path must agree on N.
@@ -73,6 +73,13 @@ impl Curator {
 }
 
 impl InterProcessSemaphoreV2 {
+    /// The semaphore inside another recipe, which counts the acquisitions itself. The holds are counted as those of `recipe`.
+    pub(crate) fn inside(recipe: Recipe, limit: i32) -> Self {
+        let mut permits = Permits::new(recipe, Limit::fixed(limit));
+        Arc::make_mut(&mut permits).recipe.counted = LockLabels::default();
+        Self { permits }
+    }
+
     /// Returns a semaphore at `path` whose number of leases follows a shared count. A smaller limit takes no lease away, a greater
     /// one wakes waiters. While the limit is zero or negative, callers wait. A caller that asks for more leases than the limit,
     /// or than a new limit while it waits, gets [`InvalidInput`](crate::ErrorKind::InvalidInput).
@@ -278,7 +285,7 @@ impl InterProcessSemaphoreV2 {
         self.permits.acquire(count, Patience::within(limit)).await
     }
 
-    async fn acquire_with(&self, patience: Patience) -> Result<Guard, Error> {
+    pub(crate) async fn acquire_with(&self, patience: Patience) -> Result<Guard, Error> {
         let lease = self.permits.acquire(1, patience).await?.into_iter().next();
         // The conversion is for the type alone: there are as many guards as leases that were asked for.
         lease.ok_or_else(|| Error::unavailable(self.path(), None))

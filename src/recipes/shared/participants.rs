@@ -172,7 +172,8 @@ where
     Ok(None)
 }
 
-async fn list(session: &Session, path: &LockPath) -> Result<Vec<String>, Failure> {
+/// Lists the children of a path; none if the path does not exist.
+pub(crate) async fn list(session: &Session, path: &LockPath) -> Result<Vec<String>, Failure> {
     match session.request(|client| client.list(path.as_str())).await {
         Err(Failure::NoNode) => Ok(Vec::new()),
         listed => Ok(listed?.children),

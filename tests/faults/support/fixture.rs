@@ -12,7 +12,8 @@ use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::zookeeper_client::Error;
 use zookeeper_recipes::{
     Curator, CuratorBuilder, Error as LockError, Guard, Guards, InterProcessMutex,
-    InterProcessOnce, InterProcessReadWriteLock, InterProcessSemaphoreV2, WriteGuard,
+    InterProcessOnce, InterProcessReadWriteLock, InterProcessSemaphoreV2, SlotGuard, Slots,
+    WriteGuard,
 };
 use zookeeper_recipes_dev::{
     Admin, Fault, Link, SHORT, Servers, Testbed, children, eventually, is_real, within,
@@ -47,6 +48,8 @@ enum Recipe {
     ReadWrite,
     /// With this limit.
     Semaphore(usize),
+    /// Two of them.
+    Slots,
     Latch,
     /// Of one key.
     Once,
@@ -62,6 +65,12 @@ impl Recipe {
             Self::ReadWrite => drop(read_write(&curator, &path).write().await?),
             Self::Semaphore(limit) => {
                 drop(semaphore(&curator, &path, limit).acquire_many(limit).await?);
+            }
+            Self::Slots => {
+                // One after the other: two callers with one each would wait for ever.
+                for index in 0..2 {
+                    drop(slots(&curator, &path).prefer(index).unwrap().acquire().await?);
+                }
             }
             Self::Latch => drop(leads(&curator, &path).await),
             Self::Member => {
@@ -172,6 +181,17 @@ impl FaultFixture {
     pub(crate) async fn rival_leases(&self, count: usize) -> Guards {
         let Recipe::Semaphore(limit) = self.recipe.get() else { panic!("not a semaphore") };
         semaphore(&self.rival, &self.path, limit).acquire_many(count).await.unwrap()
+    }
+
+    /// From now on the path has two slots.
+    pub(crate) fn slots(&self) -> Slots {
+        self.recipe.set(Recipe::Slots);
+        slots(&self.curator, &self.path)
+    }
+
+    /// A slot that no fault concerns.
+    pub(crate) async fn rival_slot(&self) -> SlotGuard {
+        slots(&self.rival, &self.path).acquire().await.unwrap()
     }
 
     /// From now on the path has jobs that run once. Ours, and a rival's.
@@ -293,6 +313,7 @@ impl FaultFixture {
     pub(crate) async fn children(&self) -> Vec<String> {
         let folders = match self.recipe.get() {
             Recipe::Semaphore(_) => ["locks", "leases"].as_slice(),
+            Recipe::Slots => &["locks", "leases", "slots/0", "slots/1"],
             Recipe::Once => &["runs/key"],
             _ => return children(&self.admin, &self.path).await,
         };
@@ -332,6 +353,10 @@ fn read_write(curator: &Curator, path: &str) -> InterProcessReadWriteLock {
 
 fn semaphore(curator: &Curator, path: &str, limit: usize) -> InterProcessSemaphoreV2 {
     curator.semaphore(path, limit).unwrap()
+}
+
+fn slots(curator: &Curator, path: &str) -> Slots {
+    curator.slots(path, 2).unwrap()
 }
 
 async fn leads(curator: &Curator, path: &str) -> LeaderLatch {

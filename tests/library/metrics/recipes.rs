@@ -106,6 +106,30 @@ async fn leases_count_one_by_one_and_the_mutex_beside_them_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slot_counts_once() {
+    let (scraped, testbed) = (Scraped::new(), Testbed::new().await);
+    let curator = testbed.curator().await;
+    let labels = [("recipe", "slots")];
+    let slots = curator.slots(&testbed.path, 1).unwrap();
+    scraped.is(&[("holding", &labels, 0.0), ("waiting", &labels, 0.0)]);
+    let slot = slots.acquire().await.unwrap();
+    for labels in [&labels[..], &[]] {
+        scraped.is(&[("holding", labels, 1.0), ("acquire_seconds_count", labels, 1.0)]);
+    }
+    assert!(slots.try_acquire().await.unwrap_err().is_busy());
+    scraped.is(&[("acquire_seconds_count", &[("outcome", "busy")], 1.0)]);
+    let waiting = tokio::spawn(async move { slots.acquire().await });
+    scraped.comes_to("waiting", &labels, 1.0).await;
+    slot.release().await.unwrap();
+    let slot = within("a slot", waiting).await.unwrap().unwrap();
+    scraped.is(&[("waiting", &[], 0.0), ("holding", &[], 1.0)]);
+    testbed.kill_session(&curator).await;
+    within("the loss", slot.lost()).await;
+    scraped.comes_to("holding", &[], 0.0).await;
+    scraped.is(&[("hold_seconds_count", &[], 2.0), ("losses_total", &[], 1.0)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_failed_try_of_a_candidate_counts_and_so_does_each_further_try() {
     let (scraped, testbed) = (Scraped::new(), Testbed::with_parent().await);
     let curator = testbed.curator().await;

@@ -26,6 +26,7 @@ mod semaphore;
 mod session;
 mod shared_count;
 mod shutdown;
+mod slots;
 mod ten_thousand_tasks;
 mod tries;
 mod zero_limit;

@@ -12,3 +12,4 @@ mod read_write;
 mod request_counts;
 mod semaphore;
 mod sharing;
+mod slots;
