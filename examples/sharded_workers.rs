@@ -1,176 +1,219 @@
-//! Workers share the shards of a job: at most N work at a time, and only one on each shard.
+//! Workers share the shards of a job: each shard has one worker, and the workers that are alive have about the same number.
 //!
-//! `cargo run --example sharded_workers -- NAME`, with `ZOOKEEPER_CONNECT` set, is a worker for the shards that are nodes
-//! below `/sharded/shards`. Without arguments it plays a demonstration, against `ZOOKEEPER_CONNECT` or a ZooKeeper that the
-//! testkit starts: four worker processes, two leases and eight shards. One worker is killed, and another continues its
-//! shard. The demonstration fails if three workers work at a time, or two on one shard.
+//! `cargo run --example sharded_workers -- NAME`, with `ZOOKEEPER_CONNECT` set, is a worker. Without arguments it plays a
+//! demonstration, against a ZooKeeper that the testkit starts: four worker processes and 64 shards. One worker is killed, another one
+//! is stopped and continues later, and their shards move. The demonstration fails if two workers have one shard, or if a shard has none
+//! for longer than a session and a moment.
 //!
-//! A semaphore limits the load on what all shards share, such as a database; a mutex for each shard says which worker has
-//! it. A worker takes a lease first, then a shard, so that no two workers wait for each other. (Workers that keep a shard
-//! for as long as they live take its mutex, and no lease.)
+//! A slot gives each worker a number that no other one has, and a membership under that number says that it is alive. Each worker
+//! computes its share from the members. Two workers may see different members for a moment, so each shard has a mutex: a worker works
+//! on a shard only while it holds that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::error::Error;
+use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, BufReader};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout};
-use zookeeper_recipes::zookeeper_client::{Acls, CreateMode};
-use zookeeper_recipes::{Curator, Guard, Hold};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use zookeeper_recipes::group::Members;
+use zookeeper_recipes::{CancellationToken, Curator, SlotHold};
 use zookeeper_testkit::{TestServer, random_path};
 
 type Fault = Box<dyn Error + Send + Sync>;
 
-/// All processes must use the same limit.
-const AT_A_TIME: usize = 2;
-const LEASES: &str = "/leases";
-/// A persistent node for each shard. Its data is the number of steps that are done.
-const SHARDS: &str = "/shards";
-const STEPS: u32 = 5;
-/// How long the lease and the shard of a dead worker stay taken. Short, for the demonstration.
+const WORKERS: usize = 4;
+const SHARDS: usize = 64;
+/// How long the shards of a dead worker stay taken. Short, for the demonstration.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Works until nothing is left to do.
+/// Works until it is killed. After a loss of its slot it takes part again.
 async fn worker(name: &str) -> Result<(), Fault> {
     let namespace = env::var("NAMESPACE").unwrap_or_else(|_| "/sharded".to_owned());
     let servers = env::var("ZOOKEEPER_CONNECT").map_err(|_| "ZOOKEEPER_CONNECT is not set")?;
-    let curator = connect(name, &servers, &namespace).await?;
-    let leases = curator.semaphore(LEASES, AT_A_TIME)?;
-    while leases.run(async |_lease| one_shard(name, &curator).await).await? {}
-    curator.close().await;
-    Ok(())
-}
-
-/// Works on a shard that is not done; `false` when all are done.
-async fn one_shard(name: &str, curator: &Curator) -> Result<bool, Fault> {
-    let Some((shard, guard)) = take_shard(curator).await? else { return Ok(false) };
-    println!("{name} begins {shard} at {}", steps_done(curator, &shard).await?);
-    let worked = guard.run(async |hold| work(curator, &shard, hold).await).await;
-    println!("{name} ends {shard}");
-    worked.map(|()| true)
-}
-
-/// A shard that is not done, and on which no other process works; `None` when all are done.
-async fn take_shard(curator: &Curator) -> Result<Option<(String, Guard)>, Fault> {
+    let curator = Curator::builder().namespace(&namespace).identity(name);
+    let curator = curator.session_timeout(SESSION_TIMEOUT).connect(&servers).await?;
+    let slots = curator.slots("/slots", WORKERS)?;
     loop {
-        let mut busy = None;
-        for shard in curator.client()?.list_children(SHARDS).await? {
-            // May be out of date; but what is done stays done.
-            if steps_done(curator, &shard).await? == STEPS {
-                continue;
-            }
-            let lock = curator.mutex_for("/locks", &shard)?;
-            match lock.try_acquire().await {
-                // Under the lock it is not: our server has seen the deletion of the last holder's node, and that
-                // holder's writes come before it.
-                Ok(guard) if steps_done(curator, &shard).await? < STEPS => {
-                    return Ok(Some((shard, guard)));
-                }
-                Ok(guard) => drop(guard.release().await?),
-                Err(error) if error.is_busy() => busy = Some(lock),
-                Err(error) => return Err(error.into()),
+        let ended = slots.run(async |slot| share(name, &curator, slot).await).await;
+        eprintln!("{name} takes part again: {ended:?}");
+    }
+}
+
+/// Works on the share of this worker, which changes with the members.
+async fn share(name: &str, curator: &Curator, slot: SlotHold) -> Result<(), Fault> {
+    let id = format!("{:02}", slot.index());
+    let _membership = curator.group_member("/workers", &id)?.with_data(name).join().await?;
+    let mut observer = curator.observe_group("/workers")?;
+    // Dropping a shard's task releases the shard.
+    let mut shards = BTreeMap::new();
+    loop {
+        let members = observer.changed().await?;
+        let wanted = share_of(&id, &members);
+        let given_up: Vec<_> =
+            shards.keys().filter(|shard| !wanted.contains(shard)).copied().collect();
+        for shard in given_up {
+            if let Some(shard) = shards.remove(&shard) {
+                Shard::give_up(shard).await;
             }
         }
-        match busy {
-            None => return Ok(None),
-            // Other workers have all that are left. Waiting wastes no lease: there is no shard to use it for.
-            Some(lock) => drop(lock.acquire().await?.release().await?),
+        for shard in wanted {
+            shards.entry(shard).or_insert_with(|| Shard::take(name, curator, shard));
         }
     }
 }
 
-async fn work(curator: &Curator, shard: &str, hold: Hold) -> Result<(), Fault> {
-    for step in steps_done(curator, shard).await?..STEPS {
-        // Stands for the work. A step whose end is not written is done again by the next worker.
-        sleep(Duration::from_millis(100)).await;
-        // ZooKeeper refuses it once another worker may have the shard.
-        hold.fenced().set(&node(shard), (step + 1).to_string().as_bytes()).await?;
+/// Every worker that sees the same members comes to the same result.
+fn share_of(id: &str, members: &Members) -> BTreeSet<usize> {
+    let Some(place) = members.ids().position(|member| member == id) else {
+        return BTreeSet::new();
+    };
+    (0..SHARDS).filter(|shard| shard % members.len() == place).collect()
+}
+
+/// A shard of this worker's share, and the task that works on it.
+struct Shard {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Shard {
+    fn take(name: &str, curator: &Curator, shard: usize) -> Self {
+        let stop = CancellationToken::new();
+        let (name, curator, stopped) = (name.to_owned(), curator.clone(), stop.clone());
+        let task = tokio::spawn(async move {
+            // A lost lock is acquired again, as long as the shard is of this share.
+            while let Some(Err(error)) =
+                stopped.run_until_cancelled(work(&name, &curator, shard)).await
+            {
+                eprintln!("{name} has lost shard {shard}: {error}");
+            }
+        });
+        Self { stop, task }
     }
-    Ok(())
+
+    /// Waits until the work has ended, before the next worker can begin.
+    async fn give_up(mut self) {
+        self.stop.cancel();
+        let _ = (&mut self.task).await;
+    }
 }
 
-async fn steps_done(curator: &Curator, shard: &str) -> Result<u32, Fault> {
-    let (done, _) = curator.client()?.get_data(&node(shard)).await?;
-    Ok(String::from_utf8(done)?.parse()?)
+impl Drop for Shard {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
-fn node(shard: &str) -> String {
-    format!("{SHARDS}/{shard}")
-}
-
-async fn connect(name: &str, servers: &str, namespace: &str) -> Result<Curator, Fault> {
-    let builder = Curator::builder().namespace(namespace).identity(name);
-    Ok(builder.session_timeout(SESSION_TIMEOUT).connect(servers).await?)
+async fn work(name: &str, curator: &Curator, shard: usize) -> Result<(), Fault> {
+    /// Printed also if the work is dropped.
+    struct Working<'a>(&'a str, usize);
+    impl Drop for Working<'_> {
+        fn drop(&mut self) {
+            println!("{} ends {}", self.0, self.1);
+        }
+    }
+    let lock = curator.mutex(format!("/shards/{shard}"))?;
+    lock.run(async |_hold| {
+        println!("{name} begins {shard}");
+        let _working = Working(name, shard);
+        // Stands for the work, which passes the hold's fencing token to what it writes to.
+        std::future::pending().await
+    })
+    .await
 }
 
 // From here on: the demonstration.
 
+struct Demonstration {
+    workers: BTreeMap<String, Child>,
+    /// The worker of each shard.
+    owners: BTreeMap<usize, String>,
+    lines: Lines<BufReader<pipe::Receiver>>,
+}
+
+impl Demonstration {
+    fn start(servers: &str) -> Result<Self, Fault> {
+        let namespace = random_path("sharded");
+        // All write to one pipe, so its lines are in the order in which they were written.
+        let (writer, reader) = pipe::pipe()?;
+        let writer = writer.into_blocking_fd()?;
+        let mut workers = BTreeMap::new();
+        for name in ["a", "b", "c", "d"] {
+            let mut command = Command::new(env::current_exe()?);
+            command.arg(name).env("ZOOKEEPER_CONNECT", servers).env("NAMESPACE", &namespace);
+            command.stdout(writer.try_clone()?).stderr(Stdio::null()).kill_on_drop(true);
+            workers.insert(name.to_owned(), command.spawn()?);
+        }
+        Ok(Self { workers, owners: BTreeMap::new(), lines: BufReader::new(reader).lines() })
+    }
+
+    /// Reads what the workers write until each of these has its share.
+    async fn shares(&mut self, workers: &[&str], limit: Duration) -> Result<(), Fault> {
+        let least = SHARDS / workers.len();
+        let began = Instant::now();
+        loop {
+            let count =
+                |worker: &str| self.owners.values().filter(|owner| *owner == worker).count();
+            if self.owners.len() == SHARDS && workers.iter().all(|worker| count(worker) >= least) {
+                break;
+            }
+            let line = timeout_at(began + limit, self.lines.next_line()).await;
+            let line = line.map_err(|_| format!("a shard has no worker: {:?}", self.owners))?;
+            let line = line?.ok_or("the workers have ended")?;
+            let [name, what, shard] = line.split(' ').collect::<Vec<_>>()[..] else {
+                return Err(line.into());
+            };
+            let shard = shard.parse()?;
+            if what == "begins" {
+                let other = self.owners.insert(shard, name.to_owned());
+                assert_eq!(other, None, "{name} begins shard {shard}, which another one has");
+            } else if self.owners.get(&shard).is_some_and(|owner| owner == name) {
+                self.owners.remove(&shard);
+            }
+        }
+        let shares = workers.iter().map(|worker| {
+            let share = self.owners.values().filter(|owner| owner == worker).count();
+            format!("{worker} has {share}")
+        });
+        println!("after {:.1?}: {}", began.elapsed(), shares.collect::<Vec<_>>().join(", "));
+        Ok(())
+    }
+
+    /// The shards of a worker that does not run are free for the others.
+    fn is_absent(&mut self, name: &str) {
+        self.owners.retain(|_, owner| owner != name);
+    }
+
+    fn signal(&self, name: &str, signal: Signal) -> Result<(), Fault> {
+        let id = self.workers.get(name).and_then(Child::id).ok_or("no such worker")?;
+        Ok(kill(Pid::from_raw(id.try_into()?), signal)?)
+    }
+}
+
 async fn demonstrate(servers: &str) -> Result<(), Fault> {
-    let namespace = random_path("sharded");
-    let curator = connect("demonstration", servers, &namespace).await?;
-    let client = curator.client()?;
-    let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    client.create(SHARDS, b"", &persistent).await?;
-    for shard in 0..8 {
-        client.create(&node(&format!("shard-{shard}")), b"0", &persistent).await?;
-    }
-
-    // All write to one pipe, so its lines are in the order in which they were written.
-    let (writer, reader) = pipe::pipe()?;
-    let writer = writer.into_blocking_fd()?;
-    let mut workers: BTreeMap<_, Child> = BTreeMap::new();
-    for name in ["a", "b", "c", "d"] {
-        let mut command = Command::new(env::current_exe()?);
-        command.arg(name).env("ZOOKEEPER_CONNECT", servers).env("NAMESPACE", &namespace);
-        command.stdout(writer.try_clone()?).kill_on_drop(true);
-        workers.insert(name.to_owned(), command.spawn()?);
-    }
-    drop(writer); // the pipe ends with the last worker
-
-    let (mut working, mut ended, mut killed) = (BTreeMap::new(), 0, None);
-    let mut lines = BufReader::new(reader).lines();
-    while let Some(line) = lines.next_line().await? {
-        println!("{line}");
-        let words: Vec<_> = line.split(' ').collect();
-        let (name, shard) = (words[0].to_owned(), words[2].to_owned());
-        if killed.as_ref() == Some(&name) {
-            continue; // written before it was killed
-        }
-        if words[1] == "ends" {
-            working.remove(&name);
-            ended += 1;
-            continue;
-        }
-        assert!(!working.values().any(|other| *other == shard), "two work on {shard}");
-        working.insert(name.clone(), shard);
-        assert!(working.len() <= AT_A_TIME, "too many work at a time: {working:?}");
-        if killed.is_none() && ended > 0 && working.len() == AT_A_TIME {
-            sleep(Duration::from_millis(250)).await; // so that it has something to show
-            workers.remove(&name).ok_or("no such worker")?.kill().await?;
-            println!("{name} is killed; its lease and its shard are free when its session is over");
-            working.remove(&name);
-            killed = Some(name);
-        }
-    }
-    for (name, mut worker) in workers {
-        if !worker.wait().await?.success() {
-            return Err(format!("{name} failed").into());
-        }
-    }
-
-    let shards = client.list_children(SHARDS).await?;
-    for shard in &shards {
-        assert_eq!(steps_done(&curator, shard).await?, STEPS);
-        client.delete(&node(shard), None).await?;
-    }
-    client.delete(SHARDS, None).await?;
-    assert!(killed.is_some(), "never did {AT_A_TIME} work at a time");
-    println!("{} shards are done, by {AT_A_TIME} workers at a time", shards.len());
-    curator.close().await;
-    Ok(())
+    // A session that ends is noticed when it is over, and the others then need a moment.
+    let limit = SESSION_TIMEOUT * 2;
+    let mut demonstration = Demonstration::start(servers)?;
+    demonstration.shares(&["a", "b", "c", "d"], limit).await?;
+    println!("a is killed");
+    demonstration.signal("a", Signal::SIGKILL)?;
+    demonstration.is_absent("a");
+    demonstration.shares(&["b", "c", "d"], limit).await?;
+    println!("b is stopped");
+    demonstration.signal("b", Signal::SIGSTOP)?;
+    demonstration.is_absent("b");
+    demonstration.shares(&["c", "d"], limit).await?;
+    sleep(Duration::from_secs(1)).await;
+    println!("b continues, finds its shards lost, and takes part again");
+    demonstration.signal("b", Signal::SIGCONT)?;
+    demonstration.shares(&["b", "c", "d"], limit).await
 }
 
 #[tokio::main]
