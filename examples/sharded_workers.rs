@@ -84,6 +84,7 @@ struct Shard {
 }
 
 impl Shard {
+    #[allow(clippy::disallowed_methods)] // the shard owns its task
     fn take(name: &str, curator: &Curator, shard: usize) -> Self {
         let stop = CancellationToken::new();
         let (name, curator, stopped) = (name.to_owned(), curator.clone(), stop.clone());

@@ -55,14 +55,12 @@ pub struct Membership {
 
 impl Curator {
     /// Returns a member `id` of the group at `path`, under the namespace, with the options of this handle. Its data are its
-    /// [identity](CuratorBuilder::identity). Characters that a znode's name cannot contain are escaped as in a URL, so an id may be
+    /// [identity](crate::CuratorBuilder::identity). Characters that a znode's name cannot contain are escaped as in a URL, so an id may be
     /// an address.
     ///
     /// # Errors
     ///
     /// As for [`mutex`](Self::mutex).
-    ///
-    /// [CuratorBuilder::identity]: crate::CuratorBuilder::identity
     pub fn group_member(
         &self,
         path: impl AsRef<str>,

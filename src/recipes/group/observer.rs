@@ -24,7 +24,7 @@ use futures_util::stream::{self, FuturesUnordered, Stream, StreamExt};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::client::{Client, Failure, LinkState, LinkWatch, Listing, Node, NodeEvent};
+use crate::client::{Client, Failure, LinkState, LinkWatch, Listing, Node, NodeEvent, WatchPermit};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
@@ -353,18 +353,34 @@ impl Picture {
         client: &Client,
         path: &LockPath,
     ) -> Result<Option<Listing>, Failure> {
-        let room = session.try_reserve_spare_watch(path.as_str());
-        let listing = loop {
-            let Some(room) = room else {
-                break match client.list(path.as_str()).await {
-                    Err(Failure::NoNode) => None,
-                    listing => Some(listing?),
-                };
-            };
+        let listing = match session.try_reserve_spare_watch(path.as_str()) {
+            Some(room) => self.list_and_watch(client, path, room).await?,
+            None => match client.list(path.as_str()).await {
+                Err(Failure::NoNode) => None,
+                listing => Some(listing?),
+            },
+        };
+        // The events of changes that the listing has came before its answer.
+        self.take_events();
+        let names: BTreeSet<_> = listing.iter().flat_map(|listing| &listing.children).collect();
+        self.members.retain(|name, _| names.contains(name));
+        self.unread.retain(|name| names.contains(name));
+        let new = names.into_iter().filter(|name| !self.members.contains_key(*name));
+        self.unread.extend(new.cloned());
+        Ok(listing)
+    }
+
+    async fn list_and_watch(
+        &mut self,
+        client: &Client,
+        path: &LockPath,
+        room: WatchPermit,
+    ) -> Result<Option<Listing>, Failure> {
+        loop {
             match client.list_and_watch(path.as_str()).await {
                 Ok((listing, watch)) => {
                     self.listed = Some(watch.with(room).fired().boxed());
-                    break Some(listing);
+                    return Ok(Some(listing));
                 }
                 Err(Failure::NoNode) => {}
                 Err(failure) => return Err(failure),
@@ -376,17 +392,9 @@ impl Picture {
                     drop(room);
                 };
                 self.listed = Some(created.boxed());
+                return Ok(None);
             }
-            break None;
-        };
-        // The events of changes that the listing has came before its answer.
-        self.take_events();
-        let names: BTreeSet<_> = listing.iter().flat_map(|listing| &listing.children).collect();
-        self.members.retain(|name, _| names.contains(name));
-        self.unread.retain(|name| names.contains(name));
-        let new = names.into_iter().filter(|name| !self.members.contains_key(*name));
-        self.unread.extend(new.cloned());
-        Ok(listing)
+        }
     }
 
     /// Reads what has to be read. Returns false if one of these znodes does not exist.

@@ -55,7 +55,9 @@ impl<T: Clone + Send + Sync + 'static> Observation<T> {
     }
 }
 
-async fn next<T: Clone>(observed: &mut watch::Receiver<Observed<T>>) -> Result<T, Error> {
+async fn next<T: Clone + Send + Sync>(
+    observed: &mut watch::Receiver<Observed<T>>,
+) -> Result<T, Error> {
     loop {
         // The end is reported each time.
         if let Observed::Ended(error) = &*observed.borrow() {
@@ -71,7 +73,7 @@ async fn next<T: Clone>(observed: &mut watch::Receiver<Observed<T>>) -> Result<T
 }
 
 /// Runs `follow` until no handle is left, or until it ends with an error, which is reported.
-pub(crate) async fn observe<T>(
+pub(crate) async fn observe<T: Send + Sync>(
     observed: &watch::Sender<Observed<T>>,
     follow: impl Future<Output = Error> + Send,
 ) {

@@ -40,7 +40,7 @@ async fn is_quiet(observer: &mut GroupObserver) {
 
 async fn plain(testbed: &Testbed, name: &str) {
     let path = format!("{}/{name}", testbed.path);
-    testbed.node(&path, name.as_bytes(), CreateMode::Ephemeral, &Acls::anyone_all().to_vec()).await;
+    testbed.node(&path, name.as_bytes(), CreateMode::Ephemeral, Acls::anyone_all().as_ref()).await;
 }
 
 #[tokio::test(start_paused = true)]

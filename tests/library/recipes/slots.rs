@@ -380,9 +380,8 @@ async fn bodies_have_the_index() {
     assert_eq!(slots.try_run(body).await.unwrap(), 1);
     assert_eq!(slots.run_timeout(LONG, body).await.unwrap(), 1);
     assert_eq!(slots.with(async |slot| slot.index()).await.unwrap(), 1);
-    let failed = slots.run(async |_| {
-        Err::<(), _>(Error::from(fails(curator.slots("/", 0), ErrorKind::InvalidInput)))
-    });
+    let failed =
+        slots.run(async |_| Err::<(), _>(fails(curator.slots("/", 0), ErrorKind::InvalidInput)));
     fails(failed.await, ErrorKind::InvalidInput);
     let participants = slots.participants().await.unwrap();
     assert_eq!(participants.iter().map(|one| one.holds).collect::<Vec<_>>(), [true]);
