@@ -219,6 +219,12 @@ pub(crate) struct Run {
     /// Hold one of N semaphore leases
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=0x7fff_ffff))]
     pub(crate) count: Option<u32>,
+    /// Hold one of N numbered places: ZK_LOCK_SLOT, from 0
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), conflicts_with_all = ["once", "read", "write", "count"])]
+    pub(crate) slots: Option<u32>,
+    /// Prefer the number in FILE, and write it there
+    #[arg(long, value_name = "FILE", requires = "slots")]
+    pub(crate) slot_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) supervision: Supervision,
     /// If asked to give the lock back: send TERM, or not
@@ -437,6 +443,10 @@ impl Run {
         let [_, others @ ..] = self.paths.as_slice() else { return Ok(()) };
         if self.once.is_some() && !others.is_empty() {
             let wrong = "--once takes one PATH".to_owned();
+            return Err((ErrorKind::ArgumentConflict, wrong));
+        }
+        if self.slots.is_some() && !others.is_empty() {
+            let wrong = "--slots takes one PATH".to_owned();
             return Err((ErrorKind::ArgumentConflict, wrong));
         }
         // The first path may be the name of a file, as with `flock`, but not if `-c` belongs to a shell.

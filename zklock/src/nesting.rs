@@ -42,7 +42,13 @@ pub(crate) const OUTER: &str = "ZK_LOCK_OUTER";
 /// Returns the value of [`OUTER`] for the command of this process.
 pub(crate) fn outer() -> String {
     let holds = inherited().into_iter();
-    holds.map(|hold| format!("{} {}\n", hold.token, hold.name)).collect()
+    holds.map(|hold| line(hold.token, &hold.name)).collect()
+}
+
+/// Returns the line of [`OUTER`] for the holder with this znode.
+pub(crate) fn line(token: i64, node: &str) -> String {
+    let name = node.rsplit('/').next().unwrap_or_default();
+    format!("{token} {name}\n")
 }
 
 /// A hold of a `zklock` under which this process runs.

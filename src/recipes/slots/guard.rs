@@ -89,6 +89,13 @@ impl SlotHold {
         self.mutex.node()
     }
 
+    /// Returns views of the mutex of the index and of the permit. For tools that watch the nodes.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn holds(&self) -> [Hold; 2] {
+        [self.mutex.view(), self.permit.view()]
+    }
+
     /// Returns another view, for another task. It keeps nothing held.
     #[must_use]
     pub fn view(&self) -> SlotHold {

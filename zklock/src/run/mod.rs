@@ -1,6 +1,7 @@
 //! `zklock run`: a command that runs while a lock is held.
 
 mod once;
+mod slot;
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 use zookeeper_recipes::session::RetryPolicy;
-use zookeeper_recipes::{Curator, Error, ErrorKind, Guards, InterProcessMultiLock, Lock, Released};
+use zookeeper_recipes::{Curator, Error, ErrorKind, InterProcessMultiLock, Lock, Released};
 
 use crate::arguments::Run;
 use crate::connection::{
@@ -62,9 +63,10 @@ pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     let mut ending = Ending::default();
     let outcome = async {
         arguments.supervision.grace(curator.session_timeout()?)?;
-        match &arguments.once {
-            Some(key) => wait.run_once(key, &mut signals, &mut ending).await,
-            None => wait.run_locked(&mut signals, &mut ending).await,
+        match (&arguments.once, arguments.slots) {
+            (Some(key), _) => wait.run_once(key, &mut signals, &mut ending).await,
+            (None, Some(count)) => wait.run_slot(count, &mut signals, &mut ending).await,
+            (None, None) => wait.run_locked(&mut signals, &mut ending).await,
         }
     };
     let outcome = outcome.await;
@@ -102,10 +104,7 @@ struct Wait<'a> {
 impl Wait<'_> {
     async fn run_locked(&self, signals: &mut Signals, ending: &mut Ending) -> Outcome {
         let arguments = self.arguments;
-        for path in &arguments.paths {
-            let waits = |ours: &Contender, all: &[Contender]| self.waits_for(ours, all);
-            signals.unless_ended(nesting::check(self.curator, path, waits)).await??;
-        }
+        self.check(signals).await?;
         let locks = arguments.paths.iter().map(|path| self.lock(path));
         let locks = locks.collect::<Result<Vec<_>, _>>()?;
         // Each process takes the locks in the same order: otherwise two processes could wait for each other.
@@ -122,21 +121,36 @@ impl Wait<'_> {
         let watched =
             Watched::new(held.iter().map(|guard| guard.view())).since_its_start(self.curator);
         watched.record();
-        for path in &arguments.paths {
-            let checked = mixed::check(self.curator, path, self.kind());
-            signals.unless_ended(checked).await???;
-        }
+        self.check_recipes(signals).await?;
         let end = self.supervise(&watched, signals).await?;
         match end.failure(watched.loss()) {
             Some(failure) => Err(failure),
-            None => finish(end, held, self.curator, signals, ending).await,
+            None => finish(end, held.release(), self.curator, signals, ending).await,
         }
+    }
+
+    /// Rejects a lock under which this process runs, and for which it would wait.
+    async fn check(&self, signals: &mut Signals) -> Result<(), Failure> {
+        for path in &self.arguments.paths {
+            let waits = |ours: &Contender, all: &[Contender]| self.waits_for(ours, all);
+            signals.unless_ended(nesting::check(self.curator, path, waits)).await??;
+        }
+        Ok(())
+    }
+
+    /// Rejects a path that another recipe uses, while this process has its node there.
+    async fn check_recipes(&self, signals: &mut Signals) -> Result<(), Failure> {
+        for path in &self.arguments.paths {
+            let checked = mixed::check(self.curator, path, self.kind());
+            signals.unless_ended(checked).await???;
+        }
+        Ok(())
     }
 
     /// Returns true if this run waits as long as `holder`, one of `all`, holds the lock.
     fn waits_for(&self, holder: &Contender, all: &[Contender]) -> bool {
         self.waits
-            && match (holder.kind, self.arguments.count) {
+            && match (holder.kind, self.arguments.count.or(self.arguments.slots)) {
                 (Kind::Lease, Some(count)) => {
                     let held =
                         all.iter().filter(|one| one.kind == Kind::Lease && one.holds).count();
@@ -152,7 +166,7 @@ impl Wait<'_> {
 
     fn kind(&self) -> Kind {
         match self.arguments {
-            Run { count: Some(_), .. } => Kind::Lease,
+            Run { count: Some(_), .. } | Run { slots: Some(_), .. } => Kind::Lease,
             Run { read: true, .. } => Kind::Read,
             Run { write: true, .. } => Kind::Write,
             _ => Kind::Mutex,
@@ -298,14 +312,14 @@ async fn within_session<T>(curator: &Curator, answer: impl Future<Output = T>) -
 /// session may still confirm it.
 async fn finish(
     end: End,
-    held: Guards,
+    release: impl Future<Output = Result<Released, Error>>,
     curator: &Curator,
     signals: &mut Signals,
     ending: &mut Ending,
 ) -> Outcome {
     let released = tokio::select! {
         biased;
-        released = within_session(curator, held.release()) => released.unwrap_or(Ok(Released::Pending)),
+        released = within_session(curator, release) => released.unwrap_or(Ok(Released::Pending)),
         _ = signals.ending() => {
             ending.is_unconfirmed = true;
             return Ok(end.code);

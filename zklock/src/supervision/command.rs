@@ -34,7 +34,7 @@ impl Supervised {
     /// Starts the supervisor, which starts the command.
     pub(super) fn start(
         command: &[OsString],
-        environment: [(&str, String); 4],
+        environment: Vec<(&str, String)>,
         plan: Plan,
     ) -> io::Result<Self> {
         processes::check()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::select_all;
 use zookeeper_recipes::zookeeper_client::EventType;
-use zookeeper_recipes::{Curator, Hold, Loss};
+use zookeeper_recipes::{Curator, Hold, Loss, SlotHold};
 
 use crate::{log, metrics, nesting};
 
@@ -14,6 +14,8 @@ use crate::{log, metrics, nesting};
 #[derive(Debug)]
 pub(crate) struct Watched {
     holds: Vec<Hold>,
+    /// The number of a slot, and its permit, under which the first hold began.
+    slot: Option<(usize, Hold)>,
     /// Watches the nodes from the start.
     curator: Option<Curator>,
 }
@@ -21,7 +23,16 @@ pub(crate) struct Watched {
 impl Watched {
     /// Takes at least one hold.
     pub(crate) fn new(holds: impl IntoIterator<Item = Hold>) -> Self {
-        Self { holds: holds.into_iter().collect(), curator: None }
+        Self { holds: holds.into_iter().collect(), slot: None, curator: None }
+    }
+
+    pub(crate) fn of_slot(slot: &SlotHold) -> Self {
+        let [mutex, permit] = slot.holds();
+        Self { slot: Some((slot.index(), permit)), ..Self::new([mutex]) }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Hold> {
+        self.holds.iter().chain(self.slot.iter().map(|(_, permit)| permit))
     }
 
     /// Watches the nodes from the start. The library watches those of holds that last, but the next process has the lock as soon as
@@ -41,37 +52,41 @@ impl Watched {
     }
 
     pub(crate) fn loss(&self) -> Option<Loss> {
-        self.holds.iter().find_map(Hold::loss)
+        self.all().find_map(Hold::loss)
     }
 
     /// Returns the environment variables of the command, each with one line for each hold, and that with the holds around them.
-    pub(super) fn environment(&self) -> [(&'static str, String); 4] {
+    pub(super) fn environment(&self) -> Vec<(&'static str, String)> {
         let tokens: Vec<_> =
             self.holds.iter().map(|hold| hold.fencing_token().to_string()).collect();
-        [
+        let mut outer = nesting::outer();
+        let mut all = vec![
             ("ZK_LOCK_PATH", self.lines(Hold::path).join("\n")),
             ("ZK_LOCK_NODE", self.lines(Hold::node).join("\n")),
             ("ZK_LOCK_TOKEN", tokens.join("\n")),
-            (nesting::OUTER, nesting::outer()),
-        ]
+        ];
+        if let Some((index, permit)) = &self.slot {
+            all.push(("ZK_LOCK_SLOT", index.to_string()));
+            outer.push_str(&nesting::line(permit.fencing_token().value(), permit.node()));
+        }
+        all.push((nesting::OUTER, outer));
+        all
     }
 
     pub(super) fn lease_left(&self) -> Duration {
-        self.holds.iter().map(Hold::session_lease_left).min().unwrap_or_default()
+        self.all().map(Hold::session_lease_left).min().unwrap_or_default()
     }
 
     pub(super) fn lease_renewed(&self) -> impl Future<Output = ()> + use<> {
-        select_all(self.holds.iter().map(|hold| Box::pin(hold.session_lease_renewed()))).map(|_| ())
+        select_all(self.all().map(|hold| Box::pin(hold.session_lease_renewed()))).map(|_| ())
     }
 
     pub(super) async fn lost(&self) -> Loss {
-        select_all(self.holds.iter().map(|hold| Box::pin(lost(self.curator.as_ref(), hold))))
-            .await
-            .0
+        select_all(self.all().map(|hold| Box::pin(lost(self.curator.as_ref(), hold)))).await.0
     }
 
     pub(super) async fn revocation_requested(&self) {
-        select_all(self.holds.iter().map(|hold| Box::pin(hold.revocation_requested()))).await;
+        select_all(self.all().map(|hold| Box::pin(hold.revocation_requested()))).await;
     }
 
     fn lines<'a>(&'a self, of: impl Fn(&'a Hold) -> &'a str) -> Vec<&'a str> {

@@ -107,6 +107,12 @@ run {path} -E 256 -- touch ran | | 64 | 256
 run {path} --read --write -- touch ran | | 64 | cannot~be~used~with
 run {path} --read --count 2 -- touch ran | | 64 | cannot~be~used~with
 run {path} --count 0 -- touch ran | | 64 | --count
+run {path} --slots 0 -- touch ran | | 64 | --slots
+run {path} --slots 65537 -- touch ran | | 64 | --slots
+run {path} --slots 2 --count 2 -- touch ran | | 64 | cannot~be~used~with
+run {path} --slot-file slot -- touch ran | | 64 | --slots
+run {path} {path}/b --slots 2 -- touch ran | | 64 | --slots~takes~one~PATH
+run {mutex} --slots 2 -w 10 -- touch ran | | 69 | {mutex}~is~used~by~a~mutex~(host-a:123);~you~asked~for~a~semaphore
 run {path} --on-lost cry -- touch ran | | 64 | cry
 run {path} --on-revoke cry -- touch ran | | 64 | cry
 run {path} --kill-after 4s -- touch ran | ZKLOCK_SESSION_TIMEOUT=10s | 64 | --kill-after 10s

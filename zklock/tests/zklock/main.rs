@@ -31,6 +31,7 @@ mod revocation;
 mod secrets;
 mod signals;
 mod skewed_clocks;
+mod slots;
 mod streams;
 mod support;
 mod terminals;

@@ -5,7 +5,7 @@ use crate::support::scene::Scene;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_within_itself_is_refused_where_it_would_wait() {
     // The outer options, the inner ones, and whether the inner one is refused.
-    let rows: [(&str, &str, bool); 9] = [
+    let rows: [(&str, &str, bool); 11] = [
         ("", "", true),
         ("", "-w 1h", true),
         ("", "--once key", false),
@@ -15,6 +15,8 @@ async fn a_lock_within_itself_is_refused_where_it_would_wait() {
         ("--read", "--write", true),
         ("--count 2", "--count 2", false),
         ("--count 1", "--count 1", true),
+        ("--slots 2", "--slots 2", false),
+        ("--slots 1", "--slots 1", true),
     ];
     for (outer, inner, is_refused) in rows {
         let scene = Scene::new().await;
