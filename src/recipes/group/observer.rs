@@ -3,8 +3,10 @@
 //! A task lists the group with a watch, and reads the members that it does not know, each with a watch on its data. A watch that
 //! fires costs one request: a listing, or the read of one member.
 //!
-//! *Each report is one listing.* The ids are those of one listing, and the data of each member are from after it or from a read whose
-//! watch has not fired since. If a member of the listing cannot be read because it has left, the group is listed again before the report.
+//! *Each report is one moment.* A report is made when all requests are answered and no watch has fired since. The server sends an event
+//! before each answer that follows the change, so at the last answer the server had these members with these data. If something changes in each
+//! of [`ROUNDS`] rounds of requests, the last round is reported: the data are then of different moments. If a member of the listing
+//! cannot be read because it has left, the group is listed again before the report.
 //!
 //! *Never back.* The servers never show a session an older state than it has seen, and a new session begins with a `sync`. The listing has
 //! the number of changes of the group since its znode was created. A listing with a smaller number is not reported, and the group is
@@ -22,7 +24,8 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, FuturesUnordered, Stream, StreamExt};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::task::unconstrained;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::client::{Client, Failure, LinkState, LinkWatch, Listing, Node, NodeEvent, WatchPermit};
 use crate::curator::Curator;
@@ -226,6 +229,9 @@ struct ObserverTask {
 /// The number of reads in flight.
 const AT_ONCE: usize = 64;
 
+/// After this many rounds of requests, members that change again and again are reported as they were read last.
+const ROUNDS: u32 = 16;
+
 /// A member's znode, as it was read last.
 struct Known {
     node: Node,
@@ -242,10 +248,14 @@ struct Picture {
     /// The names that have to be read.
     unread: BTreeSet<String>,
     watching: FuturesUnordered<Watching>,
-    /// Resolves when the group has to be listed again. `None` before the first listing, and without room for a watch.
+    /// Resolves when the group has to be listed again. `None` if it has to be listed now, or at the next turn without a watch.
     listed: Option<BoxFuture<'static, ()>>,
+    /// False if the session has no room for a watch on the group.
+    has_watch: bool,
     /// The member without a watch that was read last in its turn.
     turn: String,
+    /// The time of the last turn.
+    polled: Option<Instant>,
 }
 
 impl ObserverTask {
@@ -305,7 +315,9 @@ impl ObserverTask {
         picture: &mut Picture,
         is_fresh: &mut bool,
     ) -> Result<bool, Failure> {
+        let mut rounds = 0;
         loop {
+            rounds += 1;
             let client = session.client()?;
             if picture.listed.is_none() {
                 if !*is_fresh {
@@ -318,11 +330,14 @@ impl ObserverTask {
                     return Ok(false);
                 }
             }
-            if picture.read(session, &client, &self.path).await? {
+            let all_exist = picture.read(session, &client, &self.path).await?;
+            picture.take_events();
+            if !all_exist {
+                // A member has left since the listing.
+                picture.listed = None;
+            } else if rounds >= ROUNDS || !picture.has_news() {
                 return Ok(true);
             }
-            // A member has left since the listing.
-            picture.listed = None;
         }
     }
 
@@ -353,7 +368,9 @@ impl Picture {
         client: &Client,
         path: &LockPath,
     ) -> Result<Option<Listing>, Failure> {
-        let listing = match session.try_reserve_spare_watch(path.as_str()) {
+        let room = session.try_reserve_spare_watch(path.as_str());
+        self.has_watch = room.is_some();
+        let listing = match room {
             Some(room) => self.list_and_watch(client, path, room).await?,
             None => match client.list(path.as_str()).await {
                 Err(Failure::NoNode) => None,
@@ -439,7 +456,12 @@ impl Picture {
     /// Waits until something has to be listed or read.
     async fn changed(&mut self, mut link: LinkWatch, pause: Duration) {
         let is_polled = self.listed.is_none() || self.members.values().any(|one| !one.is_watched);
-        let mut polled = pin!(sleep(pause));
+        // Not from now on: changes that come again and again would put it off.
+        let last = *self.polled.get_or_insert_with(Instant::now);
+        let mut polled = pin!(sleep_until(last + pause));
+        if self.has_news() {
+            return;
+        }
         let mut reconnected = pin!(async { while link.changed().await != LinkState::Connected {} });
         loop {
             let listed = async {
@@ -464,9 +486,18 @@ impl Picture {
         }
     }
 
+    /// Returns true if a watch has fired since the last request.
+    fn has_news(&self) -> bool {
+        !self.unread.is_empty() || self.listed.is_none() && self.has_watch
+    }
+
     /// Takes the events that have come, so that changes that came together are one report.
     fn take_events(&mut self) {
-        while let Some(Some((name, event))) = self.watching.next().now_or_never() {
+        if self.listed.as_mut().is_some_and(|listed| listed.now_or_never().is_some()) {
+            self.listed = None;
+        }
+        // Without a budget, which would hide events.
+        while let Some(Some((name, event))) = unconstrained(self.watching.next()).now_or_never() {
             self.has_changed(name, event);
         }
     }
@@ -485,6 +516,7 @@ impl Picture {
             |(name, known): (&String, &Known)| (!known.is_watched).then(|| name.clone());
         let later = self.members.range(self.turn.clone()..).filter_map(is_unwatched);
         let next: Vec<_> = later.skip_while(|name| *name == self.turn).take(AT_ONCE).collect();
+        self.polled = Some(Instant::now());
         self.turn = next.last().cloned().unwrap_or_default();
         self.unread.extend(next);
     }

@@ -274,3 +274,60 @@ async fn without_permission_to_list_it_ends_and_a_hidden_member_has_no_data() {
     let mut observer = curator.observe_group(&closed).unwrap();
     fails(within("the end", observer.changed()).await, ErrorKind::PermissionDenied);
 }
+
+async fn joins(testbed: &Testbed, name: &str, data: &str) -> String {
+    let node = format!("{}/{name}", testbed.path);
+    testbed.node(&node, data.as_bytes(), CreateMode::Ephemeral, &Acls::anyone_all()).await
+}
+
+async fn writes(testbed: &Testbed, node: &str, data: &str) {
+    testbed.admin.set_data(node, data.as_bytes(), None).await.unwrap();
+}
+
+/// The data of a change while others are read are in the report, if a later change is.
+#[tokio::test(start_paused = true)]
+async fn a_report_is_of_one_moment() {
+    let testbed = Testbed::with_parent().await;
+    let (link, curator) = testbed.linked(testbed.builder()).await;
+    let a = joins(&testbed, "a", "0").await;
+    let b = joins(&testbed, "b", "0").await;
+    let mut observer = curator.observe_group(&testbed.path).unwrap();
+    within("members", observer.changed()).await.unwrap();
+    let held = link.hold(Message::request(Operation::GetData));
+    writes(&testbed, &b, "1").await;
+    within("a read", held.struck()).await;
+    let events = link.replies(Operation::Event);
+    writes(&testbed, &a, "1").await;
+    writes(&testbed, &b, "2").await;
+    eventually("the event", async || link.replies(Operation::Event) > events).await;
+    held.heal();
+    let members = within("members", observer.changed()).await.unwrap();
+    let data = |id| String::from_utf8_lossy(&members.get(id).unwrap().data).into_owned();
+    assert_eq!((data("a"), data("b")), ("1".to_owned(), "2".to_owned()));
+}
+
+/// One member with a watch changes each second, and one without a watch once.
+#[tokio::test(start_paused = true)]
+async fn members_without_a_watch_are_read_in_turn_also_if_others_change_all_the_time() {
+    let mut testbed = Testbed::new().await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    testbed.path = format!("{}/{}", testbed.path, "x".repeat(900));
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    let builder = testbed.builder().session_timeout(Duration::from_secs(12));
+    let curator = testbed.connect(builder).await;
+    let mut nodes = Vec::new();
+    for number in 0..100 {
+        nodes.push(joins(&testbed, &format!("{number:03}"), "").await);
+    }
+    let mut observer = curator.observe_group(&testbed.path).unwrap();
+    while within("members", observer.changed()).await.unwrap().len() < 100 {}
+    writes(&testbed, &nodes[99], "x").await;
+    for second in 0..60 {
+        writes(&testbed, &nodes[0], &format!("{second}")).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if observer.members().unwrap()[99].data == b"x" {
+            return;
+        }
+    }
+    panic!("not seen in five session timeouts");
+}
