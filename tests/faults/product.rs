@@ -38,7 +38,7 @@ pub(crate) enum Told {
     /// All of these are held.
     Leases(Vec<Guard>),
     /// The slot is held.
-    Has(SlotGuard),
+    Has(Box<SlotGuard>),
     /// It leads, as long as the second is there.
     Leads(Hold, Box<dyn Any>),
     /// The member's node is there, with these data, as long as the membership is.
@@ -333,7 +333,7 @@ impl<S, R: AsyncFn(&FaultFixture) -> S, C: AsyncFn(S) -> Told> Function<R, C> {
             Some(Told::Has(slot)) => {
                 let there = fixture.has(slot.node()).await;
                 assert!(there || !slot.is_held(), "{what}: {} is not there", slot.node());
-                held = Some(Box::new(slot));
+                held = Some(slot);
             }
             Some(Told::Leads(leadership, leads)) => {
                 holds(leadership.node(), &|| leadership.is_held()).await;

@@ -6,7 +6,7 @@ use crate::product::{SOON, Told, meanwhile, products};
 use crate::support::fixture::FaultFixture;
 
 fn told(asked: Result<SlotGuard, Error>) -> Told {
-    asked.map_or(Told::Nothing, Told::Has)
+    asked.map_or(Told::Nothing, |slot| Told::Has(Box::new(slot)))
 }
 
 /// Of a path that was used before: creates and listings are all it takes.

@@ -187,6 +187,7 @@ const OTHERS: &[(&str, Make)] = &[
     ("acquire_many", |curator| {
         kept(async move { curator.semaphore("/s", 3)?.acquire_many(2).await })
     }),
+    ("slots.acquire", |curator| kept(async move { curator.slots("/s", 3)?.acquire().await })),
     ("SharedCount::start", |curator| {
         kept(async move { SharedCount::start(&curator, "/new/count", 1).await })
     }),

@@ -19,9 +19,9 @@ use crate::recipes::shared::hold::{Guard, Hold, finish_run, race_loss};
 /// [`lost`](Self::lost) resolves, and pass the [`fencing_token`](Self::fencing_token) to a resource that compares it.
 pub struct SlotHold {
     index: usize,
-    /// Nobody else has the index.
+    /// Keeps other processes from the index.
     mutex: Hold,
-    /// Keeps the number of holders.
+    /// Keeps the number of holders within the count.
     permit: Hold,
 }
 
@@ -162,7 +162,7 @@ impl SlotGuard {
     /// Releases as it is called. The future waits for the reports.
     fn release_now(self) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
         let Self { mutex, permit, view: _ } = self;
-        // Whoever gets the permit sees that the index is free, because its node is deleted first.
+        // The next holder of the permit must find the index free.
         let mutex = mutex.release_now();
         let permit = permit.release_now();
         async move {

@@ -11,6 +11,9 @@
 //!
 //! An index can be taken without a permit for a while: if a third party deleted the permit's node, or if the delete of the mutex's
 //! node was lost while that of the permit was confirmed. Then a caller looks again and again, with growing pauses.
+//!
+//! All reads go to the server of the session. A caller that knows of its permit reads a state of that server in which all earlier
+//! holders of the permit have deleted the node of their mutex, because each node's delete is sent ahead of that of the permit.
 
 mod guard;
 
@@ -289,8 +292,8 @@ impl Slots {
         self.acquire_with(Patience::within(limit)).await
     }
 
-    /// Lists the holders, then the waiters, as the connected server knows them, without their indexes. A holder of an index is the
-    /// holder of the mutex at its [path](SlotHold::index_path).
+    /// Lists the holders, then the waiters, as the connected server knows them, without their indexes. The holder of an index is
+    /// the holder of the mutex at [`index_path`](SlotHold::index_path).
     ///
     /// # Cancel safety
     ///
@@ -344,7 +347,7 @@ impl Slots {
             };
             let (index, mutex) = found?;
             let guard = SlotGuard::new(index, mutex, permit);
-            // Both holds last, so both are of the present session.
+            // Both holds last now, so both are of the present session.
             if guard.is_held() {
                 return Ok(guard);
             }
@@ -365,7 +368,7 @@ impl Slots {
         loop {
             match self.look(0..self.count).await? {
                 Look::Free(free) => {
-                    // Callers that look at the same time would otherwise all try one index after the other.
+                    // Callers that look at the same time see the same indexes, and all but one lose. A loser chooses among more.
                     let nth = random::guid().as_u128() as usize % choice.min(free.len());
                     if let Some(mutex) = self.try_mutex(free[nth]).await? {
                         return Ok((free[nth], mutex));
@@ -374,7 +377,7 @@ impl Slots {
                     full = None;
                 }
                 Look::Full(nodes) => match &full {
-                    // Nodes that stood there in the look before stood there at the instant between the two looks.
+                    // Each of these nodes existed from the look before until this one, so all existed between the looks.
                     Some((before, since)) if *before == nodes => {
                         queued.set(true);
                         let is_try = matches!(patience, Patience::NoWait { .. });

@@ -20,7 +20,7 @@ use zookeeper_recipes::session::{ConnectionState, RetryPolicy};
 use zookeeper_recipes::{
     Curator, CuratorBuilder, Error, ErrorKind, Fenced, FencingToken, Guard, Guards, Hold,
     InterProcessMultiLock, InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2,
-    Lock, Loss, Participant, Released, WriteGuard,
+    Lock, Loss, Participant, Released, SlotGuard, SlotHold, Slots, WriteGuard,
 };
 use zookeeper_testkit::{Fault, FaultProxy, TestEnsemble, TestServer};
 
@@ -36,6 +36,7 @@ fn types_can_be_sent_shared_and_printed() {
     sync::<(Curator, CuratorBuilder, ConnectionState, RetryPolicy, Owner, Released, LossPolicy)>();
     sync::<(InterProcessMutex, InterProcessReadWriteLock, InterProcessSemaphoreV2)>();
     sync::<(InterProcessMultiLock, Arc<dyn Lock>, Guard, WriteGuard, Guards, Hold, Fenced)>();
+    sync::<(Slots, SlotGuard, SlotHold)>();
     sync::<(ErrorKind, FencingToken, Participant, Revoker)>();
     sync::<(LeaderLatch, LeaderSelector, LeaderRun<()>, LeaderObserver)>();
     sync::<(ContenderFilter, ContenderKind, SharedCount, VersionedCount, CountWatch)>();
@@ -45,7 +46,8 @@ fn types_can_be_sent_shared_and_printed() {
 /// Only compiled: futures that depend on what they are given can be spawned. The others are looked at by clippy
 /// (`future_not_send`).
 #[allow(dead_code)]
-fn futures_can_be_spawned(mutex: InterProcessMutex, multi: InterProcessMultiLock) {
+fn futures_can_be_spawned(mutex: InterProcessMutex, multi: InterProcessMultiLock, slots: Slots) {
+    future(async move { slots.with(async |slot| slot.index()).await });
     let owned = mutex.clone();
     future(async move { owned.with(async |hold| hold.is_held()).await });
     let owned = mutex.clone();

@@ -258,14 +258,17 @@ async fn a_slot_is_lost_with_either_node() {
         let error = fails(within("the run", run).await.unwrap(), ErrorKind::Lost);
         assert_eq!(error.path(), Some(slots.path()));
         nothing_is_left(&testbed, 1).await;
+        // While a guard is kept, so is the other node.
+        let guard = served(asks(&slots)).await;
+        testbed.nodes_are(0, 1).await;
+        let leases = testbed.leases().await;
+        testbed.remove(if deletes_permit { &leases[0] } else { guard.node() }).await;
+        within("the loss", guard.lost()).await;
+        assert!(!guard.is_held() && guard.session_lease_left().is_zero());
+        let text = fails(guard.release().await, ErrorKind::Lost).to_string();
+        assert_eq!(text.matches(slots.path()).count(), 1, "{text}");
+        nothing_is_left(&testbed, 1).await;
     }
-    let guard = served(asks(&slots)).await;
-    testbed.remove(guard.node()).await;
-    within("the loss", guard.lost()).await;
-    assert!(guard.session_lease_left().is_zero());
-    let text = fails(guard.release().await, ErrorKind::Lost).to_string();
-    assert_eq!(text.matches(slots.path()).count(), 1, "{text}");
-    nothing_is_left(&testbed, 1).await;
 }
 
 /// A process that gets the permit finds the index free.
@@ -321,6 +324,26 @@ async fn an_index_that_is_taken_without_a_permit_is_waited_for() {
     let one = served(waiting).await;
     assert_eq!((zero.index(), one.index()), (0, 1));
     assert!(began.elapsed() < 2 * PATIENCE, "{:?}", began.elapsed());
+}
+
+/// Without the permit it has no place in the line.
+#[tokio::test(start_paused = true)]
+async fn a_caller_whose_permit_is_deleted_while_it_looks_has_another_one_first() {
+    let testbed = Testbed::new().await;
+    let slots = testbed.attentive_curator().await.slots(&testbed.path, 1).unwrap();
+    let orphan = testbed.curator().await.mutex(format!("{}/slots/0", testbed.path)).unwrap();
+    let orphan = within("the mutex", orphan.acquire()).await.unwrap();
+    let waiting = asks(&slots);
+    testbed.nodes_are(0, 1).await;
+    let permit = testbed.leases().await;
+    testbed.delete(&permit).await;
+    eventually("another permit", async || {
+        let leases = testbed.leases().await;
+        leases.len() == 1 && leases != permit
+    })
+    .await;
+    orphan.release().await.unwrap();
+    assert!(served(waiting).await.is_held());
 }
 
 /// Its permit is lost with the session before it has an index: it asks again in the next one.
