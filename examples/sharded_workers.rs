@@ -21,7 +21,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_recipes::group::Members;
 use zookeeper_recipes::{CancellationToken, Curator, SlotHold};
 use zookeeper_testkit::{TestServer, random_path};
@@ -211,7 +211,6 @@ async fn demonstrate(servers: &str) -> Result<(), Fault> {
     demonstration.signal("b", Signal::SIGSTOP)?;
     demonstration.is_absent("b");
     demonstration.shares(&["c", "d"], limit).await?;
-    sleep(Duration::from_secs(1)).await;
     println!("b continues, finds its shards lost, and takes part again");
     demonstration.signal("b", Signal::SIGCONT)?;
     demonstration.shares(&["b", "c", "d"], limit).await

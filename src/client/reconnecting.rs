@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// With three copies of three servers, the last try that counts is so late that no time is left for its probe.
+    /// Three servers need a fourth copy: with three, the last try that counts is so late that no time is left for its probe.
     #[test]
     fn the_last_try_leaves_time_for_a_connection_and_a_probe() {
         assert_eq!(plan(3, 20).copies, 4);

@@ -1,6 +1,10 @@
 //! The values that requests carry and return.
 
+use std::time::{Duration, SystemTime};
+
 use zookeeper_client::{self as zk, Acl, Acls};
+
+use crate::fencing_token::FencingToken;
 
 /// A change of a node's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +43,23 @@ impl Node {
             created: stat.ctime.try_into().unwrap_or(0),
             data,
         }
+    }
+
+    /// The session that owns the node; `None` for a persistent one, and for one that may not be read.
+    pub(crate) fn session_id(&self) -> Option<i64> {
+        Some(self.owner).filter(|owner| *owner != 0)
+    }
+
+    /// The token of the hold by this node. A server that hides a node may hide its transaction as well (3.8.4, 3.9.2).
+    pub(crate) fn fencing_token(&self) -> Option<FencingToken> {
+        // Transactions are numbered from one.
+        (self.change.czxid > 0).then(|| FencingToken::new(self.change.czxid))
+    }
+
+    /// The time of the create, if the transaction is known.
+    pub(crate) fn since(&self) -> Option<SystemTime> {
+        let created = SystemTime::UNIX_EPOCH + Duration::from_millis(self.created);
+        self.fencing_token().map(|_| created)
     }
 
     pub(super) fn without_data(stat: &zk::Stat) -> Self {

@@ -33,7 +33,7 @@ use crate::error::Error;
 use crate::fencing_token::FencingToken;
 use crate::lock_path::{LockPath, unescape_segment};
 use crate::metrics::{self, Operation};
-use crate::recipes::shared::observation::{Observation, Observed, observe};
+use crate::recipes::shared::observation::{Newest, Observation, Observed, observe};
 use crate::recipes::shared::recipe::Recipe;
 use crate::session::follower::EachSession;
 use crate::session::{Connection, Session};
@@ -107,7 +107,7 @@ impl Curator {
             connection: recipe.curator.connection().clone(),
             path: recipe.path.clone(),
             observed,
-            newest: Newest::default(),
+            newest: Newest::new(),
         };
         recipe.curator.connection().spawn(task.run());
         Ok(GroupObserver { recipe, members })
@@ -180,41 +180,14 @@ impl Deref for Members {
 
 impl Member {
     fn new(path: &LockPath, name: &str, node: &Node) -> Self {
-        let is_known = node.change.czxid > 0;
-        let since = || SystemTime::UNIX_EPOCH + Duration::from_millis(node.created);
         Self {
             id: unescape_segment(name),
             node: path.child(name),
             data: node.data.clone(),
-            session_id: is_known.then_some(node.owner),
-            since: is_known.then(since),
-            fencing_token: is_known.then(|| FencingToken::new(node.change.czxid)),
+            session_id: node.session_id(),
+            since: node.since(),
+            fencing_token: node.fencing_token(),
         }
-    }
-}
-
-/// The newest listing that was reported.
-#[derive(Debug, Default)]
-struct Newest {
-    /// The transaction that created the group's znode, and the number of changes of its children.
-    listed: (i64, i32),
-    /// The number of listings in a row that were older.
-    older: u32,
-}
-
-/// After this many such listings, each a sixth of a session timeout after the last, an older one is believed.
-const OLDER_LISTINGS: u32 = 6;
-
-impl Newest {
-    /// Returns true if a listing is to be reported now; `None` if the group does not exist.
-    fn admits(&mut self, listing: Option<&Listing>) -> bool {
-        let listed = listing.map_or(self.listed, |listing| (listing.czxid, listing.cversion));
-        if listed < self.listed && self.older < OLDER_LISTINGS {
-            self.older += 1;
-            return false;
-        }
-        *self = Self { listed, older: 0 };
-        true
     }
 }
 
@@ -223,7 +196,8 @@ struct ObserverTask {
     connection: Arc<Connection>,
     path: LockPath,
     observed: watch::Sender<Observed<Members>>,
-    newest: Newest,
+    /// The [age] of the newest listing.
+    newest: Newest<(i64, i32)>,
 }
 
 /// The number of reads in flight.
@@ -241,7 +215,7 @@ struct Known {
 /// A watch, which resolves with the name of its member.
 type Watching = BoxFuture<'static, (String, NodeEvent)>;
 
-/// What the task knows in one session.
+/// The state of the task in one session.
 #[derive(Default)]
 struct Picture {
     members: BTreeMap<String, Known>,
@@ -284,7 +258,7 @@ impl ObserverTask {
         let pause = session.timeout() / 6;
         let mut picture = Picture::default();
         let mut is_fresh = false;
-        self.newest.older = 0;
+        self.newest.begin_session();
         loop {
             let Ok(link) = session.client().map(|client| client.watch_link()) else {
                 // The supervisor is about to end the session.
@@ -324,7 +298,7 @@ impl ObserverTask {
                     client.sync().await?;
                 }
                 let listing = picture.list(session, &client, &self.path).await?;
-                *is_fresh = self.newest.admits(listing.as_ref());
+                *is_fresh = self.newest.admits(listing.as_ref().map(age));
                 if !*is_fresh {
                     picture.listed = None;
                     return Ok(false);
@@ -551,9 +525,15 @@ async fn read(
     }
 }
 
+/// The transaction that created the group's znode, and the number of changes of its children.
+fn age(listing: &Listing) -> (i64, i32) {
+    (listing.czxid, listing.cversion)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recipes::shared::observation::OLDER_READS;
 
     fn listing(czxid: i64, cversion: i32) -> Listing {
         Listing { children: Vec::new(), czxid, cversion, num_children: 0 }
@@ -561,13 +541,13 @@ mod tests {
 
     #[test]
     fn an_older_listing_is_reported_when_it_stays_the_last_one() {
-        let mut newest = Newest::default();
-        assert!(newest.admits(Some(&listing(7, 3))));
+        let mut newest = Newest::new();
+        assert!(newest.admits(Some(age(&listing(7, 3)))));
         assert!(newest.admits(None), "the group was deleted");
-        for _ in 0..OLDER_LISTINGS {
-            assert!(!newest.admits(Some(&listing(7, 2))));
+        for _ in 0..OLDER_READS {
+            assert!(!newest.admits(Some(age(&listing(7, 2)))));
         }
-        assert!(newest.admits(Some(&listing(7, 2))));
-        assert!(newest.admits(Some(&listing(8, 0))), "the group was created again");
+        assert!(newest.admits(Some(age(&listing(7, 2)))));
+        assert!(newest.admits(Some(age(&listing(8, 0)))), "the group was created again");
     }
 }

@@ -31,7 +31,7 @@ use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 use crate::queue::rules::admission::Family;
-use crate::recipes::shared::observation::{Observation, Observed, observe};
+use crate::recipes::shared::observation::{Newest, Observation, Observed, observe};
 use crate::recipes::shared::participants::{Participant, first};
 use crate::recipes::shared::recipe::Recipe;
 use crate::session::follower::{EachSession, NodeFollower};
@@ -96,7 +96,7 @@ impl LeaderObserver {
             path: recipe.path.clone(),
             family,
             observed,
-            newest: Newest::default(),
+            newest: Newest::new(),
         };
         connection.spawn(task.run());
         Self { recipe, leaders }
@@ -158,32 +158,8 @@ struct ObserverTask {
     path: LockPath,
     family: Family,
     observed: watch::Sender<Observed<Option<Participant>>>,
-    newest: Newest,
-}
-
-/// The newest leader that was reported.
-#[derive(Debug, Default)]
-struct Newest {
-    /// The transaction that created the leader's node.
-    token: Option<FencingToken>,
-    /// The number of reads in a row that found an older leader.
-    older: u32,
-}
-
-/// After this many such reads, each a sixth of a session timeout after the last, an older leader is believed.
-const OLDER_READS: u32 = 6;
-
-impl Newest {
-    /// Returns true if a leader, or the lack of one, is to be reported now.
-    fn admits(&mut self, leader: Option<&Participant>) -> bool {
-        let token = leader.and_then(|leader| leader.fencing_token).or(self.token);
-        if token < self.token && self.older < OLDER_READS {
-            self.older += 1;
-            return false;
-        }
-        *self = Self { token, older: 0 };
-        true
-    }
+    /// The transaction that created the node of the newest leader.
+    newest: Newest<FencingToken>,
 }
 
 impl ObserverTask {
@@ -212,7 +188,7 @@ impl ObserverTask {
         // About as often as the session lease is renewed.
         let pause = session.timeout() / 6;
         let mut fresh = false;
-        self.newest.older = 0;
+        self.newest.begin_session();
         loop {
             let read = async {
                 let client = session.client()?;
@@ -286,7 +262,7 @@ impl ObserverTask {
 
     /// Reports the leader if it has changed. Returns `false` if it is older than the one that was reported last.
     fn report(&mut self, mut leader: Option<Participant>) -> bool {
-        if !self.newest.admits(leader.as_ref()) {
+        if !self.newest.admits(leader.as_ref().and_then(|leader| leader.fencing_token)) {
             return false;
         }
         self.observed.send_if_modified(|observed| {
@@ -380,6 +356,7 @@ mod tests {
     use super::*;
     use crate::client::Change;
     use crate::queue::rules::node_name::ContenderName;
+    use crate::recipes::shared::observation::OLDER_READS;
 
     /// A leader whose node was created by this transaction; by an unknown one, where the node may not be read.
     fn leader(czxid: Option<i64>) -> Participant {
@@ -390,21 +367,21 @@ mod tests {
 
     #[test]
     fn an_older_leader_is_told_when_it_stays_one() {
-        let mut newest = Newest::default();
-        assert!(newest.admits(Some(&leader(Some(7)))));
+        let mut newest = Newest::new();
+        assert!(newest.admits(leader(Some(7)).fencing_token));
         for _ in 0..OLDER_READS {
-            assert!(!newest.admits(Some(&leader(Some(5)))));
+            assert!(!newest.admits(leader(Some(5)).fencing_token));
         }
-        assert!(newest.admits(Some(&leader(Some(5)))));
-        assert!(newest.admits(Some(&leader(Some(6)))));
+        assert!(newest.admits(leader(Some(5)).fencing_token));
+        assert!(newest.admits(leader(Some(6)).fencing_token));
     }
 
     #[test]
     fn a_leader_of_an_unknown_transaction_is_not_taken_for_an_older_one() {
-        let mut newest = Newest::default();
-        assert!(newest.admits(Some(&leader(Some(7)))));
-        assert!(newest.admits(Some(&leader(None))));
+        let mut newest = Newest::new();
+        assert!(newest.admits(leader(Some(7)).fencing_token));
+        assert!(newest.admits(leader(None).fencing_token));
         assert!(newest.admits(None));
-        assert!(!newest.admits(Some(&leader(Some(5)))), "the last known one counts");
+        assert!(!newest.admits(leader(Some(5)).fencing_token), "the last known one counts");
     }
 }

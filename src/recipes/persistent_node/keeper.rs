@@ -51,9 +51,9 @@ pub(super) struct Keeper {
     taken_by: watch::Sender<Option<i64>>,
     /// This task's turn at the path.
     turn: Option<OwnedMutexGuard<()>>,
-    /// Of the present znode.
+    /// The hold of the present znode.
     hold: Option<OwnedHold>,
-    /// What this task has created in the present session.
+    /// The znode that this task may have created in the present session.
     created: Option<InSession>,
     /// The sessions that this task had before, whose znode may outlast them for a while.
     earlier: Vec<i64>,
@@ -61,7 +61,7 @@ pub(super) struct Keeper {
     failed: Option<ErrorKind>,
 }
 
-/// What a task may have created in one session.
+/// The znode that a task may have created in one session.
 struct InSession {
     session: Arc<Session>,
     /// The znode is there, as far as is known.
@@ -232,7 +232,7 @@ impl Keeper {
         let acls = self.recipe.curator.options().acls.clone();
         let ours = self.created.as_mut().ok_or_else(Failure::session_over).map_err(of("read"))?;
         let was_unsure = ours.is_unsure;
-        // Whoever drops this future leaves a create without an answer.
+        // A caller that drops this future leaves a create without an answer.
         ours.is_unsure |= must_create;
         let create = async {
             let stamp = BootInstant::now();

@@ -95,3 +95,36 @@ where
         Self { observed: self.observed.clone(), waiting: Waiting::new() }
     }
 }
+
+/// The newest state that an observer has reported, by a key that grows from one state to the next.
+#[derive(Debug)]
+pub(crate) struct Newest<K> {
+    key: Option<K>,
+    /// The number of reads in a row that found an older state.
+    older: u32,
+}
+
+/// After this many such reads, each a sixth of a session timeout after the last, an older state is believed.
+pub(crate) const OLDER_READS: u32 = 6;
+
+impl<K: PartialOrd + Copy> Newest<K> {
+    pub(crate) fn new() -> Self {
+        Self { key: None, older: 0 }
+    }
+
+    /// A new session has begun.
+    pub(crate) fn begin_session(&mut self) {
+        self.older = 0;
+    }
+
+    /// Returns true if a state is to be reported now. A state without a key is neither older nor newer.
+    pub(crate) fn admits(&mut self, key: Option<K>) -> bool {
+        let key = key.or(self.key);
+        if key < self.key && self.older < OLDER_READS {
+            self.older += 1;
+            return false;
+        }
+        *self = Self { key, older: 0 };
+        true
+    }
+}

@@ -1,7 +1,7 @@
 //! [`Participant`]: a holder or a waiter of a path.
 
 use std::future::Future;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use futures_util::future::try_join_all;
 
@@ -48,10 +48,10 @@ pub struct Participant {
 
 impl Participant {
     pub(crate) fn new(path: String, contender: &ContenderName, holds: bool, node: Node) -> Self {
-        let Node { change, owner, created, data } = node;
-        // Transactions are numbered from one. A server that hides a node may hide its transaction as well (3.8.4, 3.9.2).
-        let is_known = change.czxid > 0;
-        let since = || SystemTime::UNIX_EPOCH + Duration::from_millis(created);
+        let session_id = node.session_id();
+        let since = node.since();
+        let fencing_token = node.fencing_token();
+        let data = node.data;
         let has_identity = !data.is_empty() && data != REVOKE;
         let identity = has_identity.then(|| String::from_utf8_lossy(&data).into());
         Self {
@@ -59,9 +59,9 @@ impl Participant {
             holds,
             sequence: contender.sequence(),
             identity,
-            session_id: Some(owner).filter(|owner| *owner != 0),
-            since: is_known.then(since),
-            fencing_token: is_known.then(|| FencingToken::new(change.czxid)),
+            session_id,
+            since,
+            fencing_token,
             data,
         }
     }
