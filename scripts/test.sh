@@ -8,12 +8,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 . scripts/suites.sh
 level=${1:-test}
-steps=0 failures=() ignored=()
+ignored=()
 # The skipped ones are run by other tests, in processes of their own, or by `make model`.
 [ "$level" != all ] || ignored=(--include-ignored --skip no_threads::connects --skip main_returns_early::program --skip model::larger_sizes)
-output=$(mktemp)
-trap 'rm -f "$output" "$artifacts"' EXIT
-trap 'exit 130' INT # not the next step
+# The steps that ran, and those that failed, in files: the steps of the second lane run in a process of their own.
+notes=$(mktemp -d)
+touch "$notes/steps" "$notes/failures"
+trap 'rm -rf "$notes" "$artifacts"' EXIT
+# Not the next step. A background process of a script ignores Ctrl-C.
+trap 'trap "" TERM; kill 0; exit 130' INT
 
 say() { printf '\n== %s\n' "$*"; }
 
@@ -22,21 +25,26 @@ faults_on_a_real_server() { WORLD=real run faults --test-threads=32; }
 
 # What, a command: runs it to its end, and notes whether it failed.
 step() {
-  local what=$1 started=$SECONDS names outcome=
+  local what=$1 started=$SECONDS output names outcome=
   shift
-  steps=$((steps + 1))
+  output=$(mktemp -p "$notes")
+  echo "$what" >>"$notes/steps"
   if ! "$@" 2>&1 | tee "$output"; then
     names=$(failed_tests "$output")
-    failures+=("$what${names:+$'\n'$names}")
+    failed "$what${names:+$'\n'$names}"
     outcome=", FAILED"
   fi
   printf '== %s: %d s%s\n' "$what" $((SECONDS - started)) "$outcome"
 }
 
+failed() { printf '%s\n' "$1" >>"$notes/failures"; }
+
 finish() {
-  if [ ${#failures[@]} -gt 0 ]; then
+  local steps
+  steps=$(wc -l <"$notes/steps")
+  if [ -s "$notes/failures" ]; then
     say "FAILED, of $steps steps in $SECONDS s:"
-    printf '%s\n' "${failures[@]}"
+    cat "$notes/failures"
     exit 1
   fi
   say "passed: all $steps steps in $SECONDS s"
@@ -61,7 +69,27 @@ if [ "$level" = servers ]; then
   finish
 fi
 
+faults=12
+[ "$level" != all ] || faults=60
+examples=(mutex cron_job leader_service)
+if [ "$level" = all ]; then
+  mapfile -t examples < <(find examples -mindepth 1 -maxdepth 1 -name '[a-z]*' ! -name '*.md' -printf '%f\n' | sed 's/\.rs$//' | sort)
+fi
+
+# The steps that mostly wait for servers and sessions. They run beside those that compute.
+waiting_steps() {
+  step "test kit" run testkit --test-threads=4 "${ignored[@]}"
+  step "zklock" run zklock --test-threads=6 "${ignored[@]}"
+  step "security" run security --test-threads=4 "${ignored[@]}"
+  step "beside Apache Curator and kazoo" run interop --test-threads=8 "${ignored[@]}"
+  step "soak: mutex" env FAULTS=$faults "$programs/soak"
+  for example in "${examples[@]}"; do
+    step "example $example" timeout --foreground 300 "$programs/examples/$example"
+  done
+}
+
 build
+waiting_steps >"$notes/waiting" 2>&1 &
 step "unit tests" tests --lib --bins -- "${ignored[@]}"
 step "conformance, in small" conformance 100
 step "house rules" run house
@@ -71,20 +99,8 @@ step "documentation" $cargo test --quiet "${packages[@]}" "${features[@]}" --doc
 step "simulation" run simulation SECONDS=30
 step "library" run library --test-threads=12 "${ignored[@]}"
 step "the fault product" run faults
-step "test kit" run testkit --test-threads=4 "${ignored[@]}"
-step "zklock" run zklock --test-threads=6 "${ignored[@]}"
-step "security" run security --test-threads=4 "${ignored[@]}"
-step "beside Apache Curator and kazoo" run interop --test-threads=8 "${ignored[@]}"
-faults=12
-[ "$level" != all ] || faults=60
-step "soak: mutex" env FAULTS=$faults "$programs/soak"
-examples=(mutex cron_job leader_service)
-if [ "$level" = all ]; then
-  mapfile -t examples < <(find examples -mindepth 1 -maxdepth 1 -name '[a-z]*' ! -name '*.md' -printf '%f\n' | sed 's/\.rs$//' | sort)
-fi
-for example in "${examples[@]}"; do
-  step "example $example" timeout --foreground 300 "$programs/examples/$example"
-done
+wait
+cat "$notes/waiting"
 [ "$level" = all ] || finish
 
 step "the fault product, on a real server" faults_on_a_real_server
@@ -98,7 +114,7 @@ if docker version >/dev/null 2>&1 && image=$(scripts/image.sh); then
   export ZOOKEEPER_IMAGE=$image ZOOKEEPER_BACKEND=docker
   step "docker: test kit" $cargo test --quiet --no-fail-fast -p zookeeper-testkit --features testcontainers -- --test-threads=4 --include-ignored
 elif [ -n "${CI:-}" ]; then
-  failures+=("no Docker")
+  failed "no Docker"
 else
   say "not run: the test kit on Docker, whose daemon does not answer or which has no image"
 fi

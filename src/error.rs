@@ -100,18 +100,23 @@ pub enum ErrorKind {
 /// }
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Loss {
     /// The session lease ended: no server answered for so long that the servers may soon give the lock to another contender.
+    #[error("the servers did not answer in time")]
     LeaseEnded,
     /// The connection broke, and the lock's [`LossPolicy`](crate::interop::LossPolicy) does not wait.
+    #[error("the connection broke")]
     Suspended,
     /// The ZooKeeper session has ended.
+    #[error("the session expired")]
     SessionExpired,
     /// The [`Curator`](crate::Curator) was closed.
+    #[error("the session was closed")]
     Closed,
     /// Another client deleted the hold's node.
+    #[error("another client deleted its node")]
     NodeDeleted,
 }
 
@@ -288,22 +293,9 @@ impl fmt::Debug for Error {
     }
 }
 
+// By hand: with `thiserror`, `downcast_ref` of the source would find an `Arc` in place of the client's error.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
     }
 }
-
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Loss::LeaseEnded => "the servers did not answer in time",
-            Loss::Suspended => "the connection broke",
-            Loss::SessionExpired => "the session expired",
-            Loss::Closed => "the session was closed",
-            Loss::NodeDeleted => "another client deleted its node",
-        })
-    }
-}
-
-impl std::error::Error for Loss {}

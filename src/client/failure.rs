@@ -1,6 +1,5 @@
 //! [`Failure`]: a failed request, sorted by what may have happened.
 
-use std::fmt;
 use std::sync::Arc;
 
 use zookeeper_client as zk;
@@ -9,14 +8,9 @@ use crate::error::{Error, ErrorKind, Source};
 use crate::lock_path::LockPath;
 
 /// The ZooKeeper client's error. Opaque: it is for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct ClientError(pub(super) zk::Error);
-
-impl fmt::Display for ClientError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 impl From<ClientError> for Source {
     fn from(error: ClientError) -> Self {

@@ -254,10 +254,19 @@ impl Watches {
     ) -> impl Future<Output = Result<Option<Watch>, Failed>> + Send + use<'a> {
         self.requested += 1;
         let order = self.requested;
-        let sent = client.watch(node);
+        let sent = client.read_and_watch(node);
         async move {
             match sent.await {
-                Ok(watch) => Ok(Some(Watch { node: node.to_owned(), watch, order, room })),
+                Ok((found, watch)) => {
+                    if found.session_id().is_none() {
+                        tracing::warn!(
+                            node,
+                            "waits behind a znode that no session owns: it stays until it is deleted. Does a folder have the name \
+                             of a contender?"
+                        );
+                    }
+                    Ok(Some(Watch { node: node.to_owned(), watch, order, room }))
+                }
                 Err(Failure::NoNode) => Ok(None),
                 Err(failure) => Err(Failed::at(node, failure)),
             }

@@ -1,7 +1,6 @@
 //! [`InterProcessMultiLock`]: several locks as one.
 
 use std::collections::HashSet;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use super::shared::guards::Guards;
 use super::shared::hold::{Guard, Hold};
 use super::shared::lock::Lock;
 use super::shared::recipe::Patience;
+use super::shared::runs::impl_runs;
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};
 
@@ -41,6 +41,8 @@ pub struct InterProcessMultiLock {
     members: Arc<[Arc<dyn Lock>]>,
     path: Arc<str>,
 }
+
+impl_runs!(InterProcessMultiLock, Vec<Hold>);
 
 impl Curator {
     /// Returns a lock of a mutex at each of `paths`, in the order of the paths, with the options of this handle.
@@ -86,95 +88,6 @@ impl InterProcessMultiLock {
         let paths: Vec<_> = members.iter().map(|member| member.path()).collect();
         let path = paths.join(" + ").into();
         Self { members: members.into(), path }
-    }
-
-    /// Acquires all members, runs `body` with a [`Hold`] of each, in their order, and releases: see
-    /// [`InterProcessMutex::run`](crate::InterProcessMutex::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// The body's own; those of [`acquire`](Self::acquire); [`ErrorKind::Lost`] if a member was
-    /// lost while the body ran.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Vec<Hold>) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.acquire().await?.run(body).await
-    }
-
-    /// Acquires all members, runs a `body` of any value, and releases: see [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run), without the body's.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn with<T, Fut>(&self, body: impl FnOnce(Vec<Hold>) -> Fut) -> Result<T, Error>
-    where
-        Fut: Future<Output = T>,
-    {
-        self.acquire().await?.with(body).await
-    }
-
-    /// Runs `body` with all members if they are free: see [`run`](Self::run). Otherwise the body is not called, and the error is
-    /// [`ErrorKind::Busy`] with the path of the member that is busy.
-    ///
-    /// If the body itself tries a lock and returns its error, a busy error can be of that lock: compare [`Error::path`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run) and [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn try_run<T, E, Fut>(&self, body: impl FnOnce(Vec<Hold>) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.try_acquire().await?.run(body).await
-    }
-
-    /// Runs `body` with all members: see [`run`](Self::run). Waits for them at most for `limit` in all, which does not bound the
-    /// body. A limit of zero is [`try_run`](Self::try_run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run) and [`acquire_timeout`](Self::acquire_timeout).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run_timeout<T, E, Fut>(
-        &self,
-        limit: Duration,
-        body: impl FnOnce(Vec<Hold>) -> Fut,
-    ) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.acquire_timeout(limit).await?.run(body).await
     }
 
     /// Waits until all members are held.
@@ -263,7 +176,7 @@ impl InterProcessMultiLock {
             match acquired {
                 Ok(guard) => {
                     let hold = guard.view();
-                    losses.push(async move { Error::lost(hold.path(), hold.lost().await) });
+                    losses.push(async move { hold.lost_as_error().await });
                     guards.push(guard);
                 }
                 Err(error) => {

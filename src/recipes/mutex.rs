@@ -1,7 +1,6 @@
 //! [`InterProcessMutex`]: one holder among all processes.
 
 use std::fmt;
-use std::future::Future;
 use std::time::Duration;
 
 use super::shared::contender::Contender;
@@ -9,6 +8,7 @@ use super::shared::hold::{Guard, Hold};
 use super::shared::lock::impl_lock;
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
+use super::shared::runs::impl_runs;
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::lock_path::escape_segment;
@@ -48,6 +48,7 @@ pub struct InterProcessMutex {
 }
 
 impl_lock!(InterProcessMutex);
+impl_runs!(InterProcessMutex, Hold);
 
 impl Curator {
     /// Returns a mutex at `path`, under the namespace, with the options of this handle.
@@ -93,133 +94,16 @@ impl Curator {
 }
 
 impl InterProcessMutex {
-    /// Acquires the lock, runs `body`, and releases. The body is dropped at its next `await` when the lock is lost.
-    ///
-    /// One `?` is enough, because the body's error type converts from [`Error`]. If `?` stands both inside the body and after
-    /// the call, write the closure's type:
-    ///
-    /// ```no_run
-    /// # use zookeeper_recipes::{Error, FencingToken, InterProcessMutex};
-    /// # async fn bill(token: FencingToken) -> Result<u64, std::io::Error> { Ok(0) }
-    /// # async fn example(mutex: InterProcessMutex) -> Result<(), Box<dyn std::error::Error>> {
-    /// let billed = mutex
-    ///     .run(async |hold| -> Result<u64, Box<dyn std::error::Error>> {
-    ///         Ok(bill(hold.fencing_token()).await?)
-    ///     })
-    ///     .await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// The lock is released before `?` can return from the caller. To keep a partial result of a body that is dropped, let the
-    /// body write it into a captured local.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// The body's own; those of [`acquire`](Self::acquire); [`ErrorKind::Lost`](crate::ErrorKind::Lost) if the lock was lost
-    /// while the body ran. A release that no server confirms in time is not an error.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.acquire().await?.run(body).await
-    }
-
-    /// Acquires the lock, runs a `body` of any value, and releases: see [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run), without the body's.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn with<T, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, Error>
-    where
-        Fut: Future<Output = T>,
-    {
-        self.acquire().await?.with(body).await
-    }
-
-    /// Runs `body` under the lock if the lock is free: see [`run`](Self::run). Otherwise the body is not called, and the error is
-    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy). The future waits for the servers' answers, never for another holder.
-    ///
-    /// ```no_run
-    /// # use zookeeper_recipes::{Error, InterProcessMutex};
-    /// # async fn bill(token: i64) -> Result<u64, Error> { Ok(1) }
-    /// # async fn example(mutex: InterProcessMutex) -> Result<(), Error> {
-    /// match mutex.try_run(async |hold| bill(hold.fencing_token().value()).await).await {
-    ///     Ok(billed) => println!("{billed} orders"),
-    ///     Err(error) if error.is_busy() => println!("another process bills"),
-    ///     Err(error) => return Err(error),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// If the body itself tries a lock and returns its error, a busy error can be of that lock. Compare [`Error::path`] with
-    /// [`path`](Self::path).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run) and [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn try_run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.try_acquire().await?.run(body).await
-    }
-
-    /// Runs `body` under the lock: see [`run`](Self::run). Waits for the lock at most for `limit`, which does not bound the body.
-    /// A limit of zero is [`try_run`](Self::try_run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run) and [`acquire_timeout`](Self::acquire_timeout).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run_timeout<T, E, Fut>(
-        &self,
-        limit: Duration,
-        body: impl FnOnce(Hold) -> Fut,
-    ) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.acquire_timeout(limit).await?.run(body).await
-    }
-
     /// Waits until the lock is held.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future, at any point, gives up the place in the queue. The session deletes the node, and the next waiter
     /// is served.
+    ///
+    /// A future that is granted the lock holds it from then on, even if it is not polled. Poll or drop the futures that you keep:
+    /// one that waits in a `buffered` stream behind another, or that a `select!` loop leaves aside, keeps all others out, as with
+    /// tokio's mutex.
     ///
     /// # Errors
     ///

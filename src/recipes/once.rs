@@ -25,9 +25,10 @@ use futures_util::FutureExt;
 use futures_util::future::{join_all, try_join_all};
 
 use super::shared::contender::Contender;
-use super::shared::hold::{Guard, Hold, race_loss};
+use super::shared::hold::{Guard, Hold};
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
+use super::shared::runs::race_loss;
 use crate::client::{Failed, Failure, Node};
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};

@@ -12,6 +12,7 @@ use super::shared::lock::{Lock, impl_lock};
 use super::shared::owner::OwnerEntry;
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
+use super::shared::runs::impl_guard_runs;
 use crate::curator::Curator;
 use crate::error::{Error, Released};
 use crate::metrics;
@@ -284,6 +285,8 @@ impl fmt::Debug for WriteGuard {
     }
 }
 
+impl_guard_runs!(WriteGuard, Hold, |write| write.view());
+
 impl WriteGuard {
     /// Releases the lock: see [`Guard::release`].
     ///
@@ -298,39 +301,8 @@ impl WriteGuard {
         self.guard.release().await
     }
 
-    /// Runs `body` while the lock is held, and releases: see [`Guard::run`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`Guard::run`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`Guard::run`].
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run<T, E, Fut>(self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.guard.run(body).await
-    }
-
-    /// Runs a `body` of any value while the lock is held, and releases: see [`Guard::with`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`Guard::run`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`Guard::with`].
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn with<T, Fut>(self, body: impl FnOnce(Hold) -> Fut) -> Result<T, Error>
-    where
-        Fut: Future<Output = T>,
-    {
-        self.guard.with(body).await
+    fn release_now(self) -> impl Future<Output = Result<Released, Error>> + Send + use<> {
+        self.guard.release_now()
     }
 
     /// Downgrades to a read lock: [`read`](Self::read), then a release of the write lock, whose outcome is not an error. A

@@ -64,9 +64,16 @@ impl Outcome {
 
 /// Runs a plan from its begin to its end.
 fn run(plan: &Plan, record: bool) -> Outcome {
+    run_noting(plan, record, &Arc::default())
+}
+
+/// Counts the times at which nothing was left to do before the clock goes on.
+fn run_noting(plan: &Plan, record: bool, pauses: &Arc<AtomicU64>) -> Outcome {
+    let pauses = pauses.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
+        .on_thread_park(move || drop(pauses.fetch_add(1, Ordering::Relaxed)))
         .build()
         .expect("a runtime");
     runtime.block_on(whole(plan.clone(), record))
@@ -406,18 +413,31 @@ fn plan_of(seed: u64) -> Plan {
     Plan::of(seed, seed % 100 == 99, seed % 10 == 5)
 }
 
-/// A run that takes no end stands still in one poll, or waits for a lock: the process ends with its seed.
+/// The time in which the clock of a run goes on, also on a machine that does much else.
+const STANDS_STILL: Duration = Duration::from_secs(120);
+
+/// A run that takes no end stands still in one poll, waits for a lock, or has always something to do before the clock goes on: the
+/// process ends with its seed.
 fn watched(plan: &Plan) -> Outcome {
     let done = Arc::new(AtomicBool::new(false));
-    let (seed, seen) = (plan.seed, done.clone());
+    let pauses = Arc::new(AtomicU64::new(0));
+    let (seed, seen, passed) = (plan.seed, done.clone(), pauses.clone());
     let watchdog = std::thread::spawn(move || {
-        std::thread::park_timeout(Duration::from_secs(300));
-        if !seen.load(Ordering::Relaxed) {
-            println!("simulation: seed {seed} stands still");
-            std::process::exit(1);
+        let mut before = 0;
+        loop {
+            std::thread::park_timeout(STANDS_STILL);
+            if seen.load(Ordering::Relaxed) {
+                return;
+            }
+            let now = passed.load(Ordering::Relaxed);
+            if now == before {
+                println!("simulation: seed {seed} stands still");
+                std::process::exit(1);
+            }
+            before = now;
         }
     });
-    let outcome = catch_unwind(AssertUnwindSafe(|| run(plan, false)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| run_noting(plan, false, &pauses)));
     done.store(true, Ordering::Relaxed);
     watchdog.thread().unpark();
     outcome.unwrap_or_else(|_| Outcome {

@@ -2,7 +2,6 @@
 
 mod permits;
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use super::shared::hold::{Guard, Hold};
 use super::shared::lock::impl_lock;
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
+use super::shared::runs::impl_runs;
 use super::shared_count::SharedCount;
 use crate::curator::Curator;
 use crate::error::Error;
@@ -45,6 +45,7 @@ pub struct InterProcessSemaphoreV2 {
 }
 
 impl_lock!(InterProcessSemaphoreV2);
+impl_runs!(InterProcessSemaphoreV2, Hold);
 
 impl Curator {
     /// Returns a semaphore with `limit` leases at `path`, under the namespace, with the options of this handle.
@@ -97,90 +98,6 @@ impl InterProcessSemaphoreV2 {
     ) -> Result<Self, Error> {
         let recipe = Recipe::new(curator, path.as_ref(), metrics::Recipe::SEMAPHORE)?;
         Ok(Self { permits: Permits::new(recipe, Limit::live(limit.subscribe())) })
-    }
-
-    /// Acquires a lease, runs `body`, and releases: see [`InterProcessMutex::run`](crate::InterProcessMutex::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`InterProcessMutex::run`](crate::InterProcessMutex::run).
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.acquire().await?.run(body).await
-    }
-
-    /// Acquires a lease, runs a `body` of any value, and releases: see [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`InterProcessMutex::with`](crate::InterProcessMutex::with).
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn with<T, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, Error>
-    where
-        Fut: Future<Output = T>,
-    {
-        self.acquire().await?.with(body).await
-    }
-
-    /// Runs `body` with a lease if one is free: see [`InterProcessMutex::try_run`](crate::InterProcessMutex::try_run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run) and [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn try_run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.try_acquire().await?.run(body).await
-    }
-
-    /// Runs `body` with a lease, for which it waits at most for `limit`: see
-    /// [`InterProcessMutex::run_timeout`](crate::InterProcessMutex::run_timeout).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run) and [`acquire_timeout`](Self::acquire_timeout).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run_timeout<T, E, Fut>(
-        &self,
-        limit: Duration,
-        body: impl FnOnce(Hold) -> Fut,
-    ) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.acquire_timeout(limit).await?.run(body).await
     }
 
     /// Waits until a lease is held.

@@ -6,7 +6,8 @@ use std::mem;
 use futures_util::FutureExt;
 use futures_util::future::{join_all, select_all};
 
-use super::hold::{Guard, Hold, finish_run, race_loss};
+use super::hold::{Guard, Hold};
+use super::runs::impl_guard_runs;
 use crate::error::{Error, ErrorKind, Loss, Released};
 
 /// The guards of an [`InterProcessMultiLock`](crate::InterProcessMultiLock) or of
@@ -29,6 +30,8 @@ use crate::error::{Error, ErrorKind, Loss, Released};
 #[derive(Debug, Default)]
 #[must_use = "the locks are released when their guards are dropped"]
 pub struct Guards(Vec<Guard>);
+
+impl_guard_runs!(Guards, Vec<Hold>, |guards| guards.iter().map(|guard| guard.view()).collect());
 
 impl Guards {
     pub(crate) fn new(guards: Vec<Guard>) -> Self {
@@ -112,44 +115,6 @@ impl Guards {
             let others: Vec<_> = failed.map(|error| error.to_string()).collect();
             Err(if others.is_empty() { first } else { first.while_doing(others.join("; ")) })
         }
-    }
-
-    /// Runs `body` while all are held, and releases. The body is dropped at its next `await` when one is lost. The body gets
-    /// a [`Hold`] of each, in their order.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// The body's own, and [`ErrorKind::Lost`].
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run<T, E, Fut>(self, body: impl FnOnce(Vec<Hold>) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        let holds = self.iter().map(|guard| guard.view()).collect();
-        let ended = race_loss(self.lost_as_error(), body(holds)).await;
-        finish_run(ended, self.release_now()).await
-    }
-
-    /// Runs a `body` of any value while all are held, and releases: see [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Lost`].
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn with<T, Fut>(self, body: impl FnOnce(Vec<Hold>) -> Fut) -> Result<T, Error>
-    where
-        Fut: Future<Output = T>,
-    {
-        self.run(|holds| body(holds).map(Ok)).await
     }
 }
 

@@ -6,16 +6,16 @@ use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::fenced::Fenced;
 use super::recipe::Recipe;
 use super::revocation::requested;
+use super::runs::impl_guard_runs;
 use crate::client::Acl;
 use crate::curator::Curator;
-use crate::error::{Error, ErrorKind, Loss, Released};
+use crate::error::{Error, Loss, Released};
 use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
 use crate::queue::{End, HoldState, OwnedHold};
@@ -109,6 +109,10 @@ impl Hold {
             Some(loss) => loss,
             None => pending().await,
         }
+    }
+
+    pub(crate) async fn lost_as_error(&self) -> Error {
+        Error::lost(self.path(), self.lost().await)
     }
 
     /// Returns a token that is cancelled when the work under the lock is to end: when the lock is lost, when it is released, and
@@ -239,6 +243,8 @@ pub struct Guard {
     waited: bool,
 }
 
+impl_guard_runs!(Guard, Hold, |guard| guard.view());
+
 impl Guard {
     pub(crate) fn new(owned: Arc<OwnedHold>, recipe: &Recipe) -> Self {
         let view = Hold::new(owned.state(), recipe);
@@ -273,8 +279,8 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// * [`ErrorKind::Lost`]: the lock had been lost before; work done under it may have overlapped with another holder.
-    /// * [`ErrorKind::PermissionDenied`]: the server does not let us delete the node. The session keeps trying.
+    /// * [`ErrorKind::Lost`](crate::ErrorKind::Lost): the lock had been lost before; work done under it may have overlapped with another holder.
+    /// * [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied): the server does not let us delete the node. The session keeps trying.
     pub async fn release(self) -> Result<Released, Error> {
         self.release_now().await
     }
@@ -331,45 +337,6 @@ impl Guard {
         }
     }
 
-    /// Runs `body` while the lock is held, and releases. The body is dropped at its next `await` when the lock is lost.
-    ///
-    /// See [`InterProcessMutex::run`](crate::InterProcessMutex::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// The body's own, and [`ErrorKind::Lost`].
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run<T, E, Fut>(self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        let lost = async { Error::lost(self.path(), self.lost().await) };
-        let ended = race_loss(lost, body(self.view())).await;
-        finish_run(ended, self.release_now()).await
-    }
-
-    /// Runs a `body` of any value while the lock is held, and releases: see [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Lost`].
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn with<T, Fut>(self, body: impl FnOnce(Hold) -> Fut) -> Result<T, Error>
-    where
-        Fut: Future<Output = T>,
-    {
-        self.run(|hold| body(hold).map(Ok)).await
-    }
-
     /// Returns a nested guard of the same hold; no traffic. The lock is released with the last guard, in whatever order they
     /// are dropped.
     pub fn reenter(&self) -> Self {
@@ -393,36 +360,5 @@ impl Deref for Guard {
 
     fn deref(&self) -> &Hold {
         &self.view
-    }
-}
-
-/// The value of `body`, unless the hold is lost first.
-#[allow(clippy::future_not_send)] // it is, if the body is
-pub(crate) async fn race_loss<T>(
-    lost: impl Future<Output = Error>,
-    body: impl Future<Output = T>,
-) -> Result<T, Error> {
-    tokio::select! {
-        biased;
-        error = lost => Err(error),
-        value = body => Ok(value),
-    }
-}
-
-/// The result of a run: the body's own error comes first, then a loss.
-#[allow(clippy::future_not_send)] // it is, if the body is
-pub(crate) async fn finish_run<T, E: From<Error>>(
-    ended: Result<Result<T, E>, Error>,
-    releasing: impl Future<Output = Result<Released, Error>>,
-) -> Result<T, E> {
-    // A lost hold is released in the background.
-    let value = ended?;
-    match (releasing.await, value) {
-        (Err(error), Ok(_)) if error.kind() == ErrorKind::Lost => Err(error.into()),
-        (Err(error), value) => {
-            tracing::warn!(%error, "the release failed");
-            value
-        }
-        (Ok(_), value) => value,
     }
 }

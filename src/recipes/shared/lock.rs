@@ -1,13 +1,13 @@
 //! [`Lock`]: any lock of this crate, as a trait object.
 
 use std::fmt;
-use std::future::Future;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
 use super::hold::{Guard, Hold};
 use super::recipe::Patience;
+use super::runs::impl_runs;
 use crate::error::Error;
 
 /// Any lock of this crate, as a trait object: a mutex, a semaphore, half of a read-write lock.
@@ -48,90 +48,7 @@ pub trait Lock: fmt::Debug + Send + Sync + Sealed {
     }
 }
 
-impl dyn Lock + '_ {
-    /// See [`InterProcessMutex::run`](crate::InterProcessMutex::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// The body's own; those of [`acquire`](Lock::acquire); [`ErrorKind::Lost`](crate::ErrorKind::Lost).
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.acquire().await?.run(body).await
-    }
-
-    /// See [`InterProcessMutex::with`](crate::InterProcessMutex::with).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`acquire`](Lock::acquire), and [`ErrorKind::Lost`](crate::ErrorKind::Lost).
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn with<T, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, Error>
-    where
-        Fut: Future<Output = T>,
-    {
-        self.acquire().await?.with(body).await
-    }
-
-    /// See [`InterProcessMutex::try_run`](crate::InterProcessMutex::try_run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](#method.run); [`ErrorKind::Busy`](crate::ErrorKind::Busy) if another contender has the lock.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn try_run<T, E, Fut>(&self, body: impl FnOnce(Hold) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.try_acquire().await?.run(body).await
-    }
-
-    /// See [`InterProcessMutex::run_timeout`](crate::InterProcessMutex::run_timeout).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](#method.run), and those of [`acquire_timeout`](Lock::acquire_timeout).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run_timeout<T, E, Fut>(
-        &self,
-        limit: Duration,
-        body: impl FnOnce(Hold) -> Fut,
-    ) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.acquire_timeout(limit).await?.run(body).await
-    }
-}
+impl_runs!(dyn Lock + '_, Hold);
 
 #[allow(unnameable_types)] // so that `Lock` cannot be implemented elsewhere
 pub trait Sealed {

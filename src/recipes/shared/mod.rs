@@ -10,6 +10,7 @@ pub(crate) mod owner;
 pub(crate) mod participants;
 pub(crate) mod recipe;
 pub(crate) mod revocation;
+pub(crate) mod runs;
 #[cfg(feature = "simulation")]
 pub(crate) mod simulated_guard;
 pub(crate) mod task_state;

@@ -146,6 +146,10 @@ impl SharedCount {
     /// Writes the count if its version is still that of `expected`, which came from [`versioned`](Self::versioned). Returns `false`
     /// if another client has written since. That client's value is then known here, if a server answered.
     ///
+    /// Servers compare the version alone, and the version of a node that was created again starts at zero. If the count is deleted,
+    /// created again and written as often as before, the write succeeds over a value that the caller has not seen, unless the new
+    /// node is known here. Curator's method does the same. Delete a count only while no process writes it.
+    ///
     /// A write without an answer is tried again, and takes effect once at most. If another value came first, the result is
     /// `false`. If the count has the wanted value, or was written several times, the writer is not known:
     /// [`ErrorKind::OutcomeUnknown`].

@@ -5,13 +5,13 @@ use std::future::Future;
 use std::ops::Deref;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::join;
 
 use crate::error::{Error, Loss, Released};
 use crate::fencing_token::FencingToken;
 use crate::recipes::shared::fenced::Fenced;
-use crate::recipes::shared::hold::{Guard, Hold, finish_run, race_loss};
+use crate::recipes::shared::hold::{Guard, Hold};
+use crate::recipes::shared::runs::impl_guard_runs;
 
 /// A view of a held slot, as [`Hold`] is of a lock. A view keeps nothing held, and may outlive the hold.
 ///
@@ -53,6 +53,10 @@ impl SlotHold {
             loss = self.mutex.lost() => loss,
             loss = self.permit.lost() => loss,
         }
+    }
+
+    async fn lost_as_error(&self) -> Error {
+        Error::lost(self.path(), self.lost().await)
     }
 
     /// Returns a number that never decreases for this index, and grows whenever the index passes between processes. Tokens of
@@ -140,6 +144,8 @@ pub struct SlotGuard {
     view: SlotHold,
 }
 
+impl_guard_runs!(SlotGuard, SlotHold, |slot| slot.view());
+
 impl SlotGuard {
     pub(super) fn new(index: usize, mutex: Guard, permit: Guard) -> Self {
         let view = SlotHold { index, mutex: mutex.view(), permit: permit.view() };
@@ -172,43 +178,6 @@ impl SlotGuard {
                 (other, _) => Ok(other),
             }
         }
-    }
-
-    /// Runs `body` while the slot is held, and releases. The body is dropped at its next `await` when the slot is lost.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// The body's own, and [`ErrorKind::Lost`](crate::ErrorKind::Lost).
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run<T, E, Fut>(self, body: impl FnOnce(SlotHold) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        let lost = async { Error::lost(self.path(), self.lost().await) };
-        let ended = race_loss(lost, body(self.view())).await;
-        finish_run(ended, self.release_now()).await
-    }
-
-    /// Runs a `body` of any value while the slot is held, and releases: see [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost).
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn with<T, Fut>(self, body: impl FnOnce(SlotHold) -> Fut) -> Result<T, Error>
-    where
-        Fut: Future<Output = T>,
-    {
-        self.run(|slot| body(slot).map(Ok)).await
     }
 }
 

@@ -17,7 +17,6 @@
 
 mod guard;
 
-use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +29,7 @@ use super::semaphore::InterProcessSemaphoreV2;
 use super::shared::hold::Guard;
 use super::shared::participants::{self, Participant};
 use super::shared::recipe::{Patience, Recipe};
+use super::shared::runs::impl_runs;
 use crate::client::Failed;
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};
@@ -87,6 +87,8 @@ pub struct Slots {
     preferred: Option<usize>,
 }
 
+impl_runs!(Slots, SlotHold);
+
 impl Curator {
     /// Returns `count` slots at `path`, under the namespace, with the options of this handle.
     ///
@@ -142,99 +144,6 @@ impl Slots {
         }
         self.preferred = Some(index);
         Ok(self)
-    }
-
-    /// Acquires a slot, runs `body` with a [`SlotHold`], and releases. The body is dropped at its next `await` when the slot is lost.
-    /// See [`InterProcessMutex::run`](crate::InterProcessMutex::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`InterProcessMutex::run`](crate::InterProcessMutex::run).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run<T, E, Fut>(&self, body: impl FnOnce(SlotHold) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.acquire().await?.run(body).await
-    }
-
-    /// Acquires a slot, runs a `body` of any value, and releases: see [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run), without the body's.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn with<T, Fut>(&self, body: impl FnOnce(SlotHold) -> Fut) -> Result<T, Error>
-    where
-        Fut: Future<Output = T>,
-    {
-        self.acquire().await?.with(body).await
-    }
-
-    /// Runs `body` with a slot if one is free: see [`run`](Self::run). Otherwise the body is not called, and the error is
-    /// [`ErrorKind::Busy`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run) and [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn try_run<T, E, Fut>(&self, body: impl FnOnce(SlotHold) -> Fut) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.try_acquire().await?.run(body).await
-    }
-
-    /// Runs `body` with a slot, for which it waits at most for `limit`: see [`run`](Self::run). The limit does not bound the body.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the body and releases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`run`](Self::run) and [`acquire_timeout`](Self::acquire_timeout).
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with timers.
-    #[allow(clippy::future_not_send)] // it is, if the body is
-    pub async fn run_timeout<T, E, Fut>(
-        &self,
-        limit: Duration,
-        body: impl FnOnce(SlotHold) -> Fut,
-    ) -> Result<T, E>
-    where
-        E: From<Error>,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.acquire_timeout(limit).await?.run(body).await
     }
 
     /// Waits until a slot is held. If the session ends meanwhile, the call queues again in the next one.

@@ -156,6 +156,22 @@ async fn a_busy_lock_is_no_warning() {
     assert!(notes.has_event(Level::DEBUG, &[&testbed.path]), "it would be noted");
 }
 
+/// A folder of other locks may have the name of a contender.
+#[tokio::test(start_paused = true)]
+async fn waiting_behind_a_znode_that_no_session_owns_is_a_warning() {
+    let notes = &*NOTES;
+    let (testbed, curator) = Testbed::with_curator().await;
+    let folder = format!("{}/x-lock-0000000000", testbed.path);
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    testbed.create(&folder, CreateMode::Persistent).await;
+    let words = [folder.as_str(), "no session owns"];
+    let mutex = testbed.mutex(&curator);
+    assert!(mutex.try_acquire().await.unwrap_err().is_busy());
+    assert!(!notes.has_event(Level::WARN, &words), "a try does not wait");
+    assert!(mutex.acquire_timeout(BUSY).await.unwrap_err().is_busy());
+    assert!(notes.has_event(Level::WARN, &words));
+}
+
 /// Each half of a read-write lock in a read hold, which need not be the first: up-grading, and a read that a waiting
 /// writer keeps out.
 #[tokio::test(start_paused = true)]
