@@ -42,7 +42,8 @@ fn missing(name: &str, text: &str) -> Option<String> {
 #[test]
 fn each_function_of_the_architecture_is_in_its_file() {
     let page = fs::read_to_string(root().join("docs/internals/architecture.md")).unwrap();
-    let walks = page.split("## Acquire").nth(1).unwrap().split("## The seam").next().unwrap();
+    let walks =
+        page.split("## Where a change goes").nth(1).unwrap().split("## The seam").next().unwrap();
     let mut checked = 0;
     for (names, file) in named(walks) {
         let text = fs::read_to_string(root().join("src").join(&file));
