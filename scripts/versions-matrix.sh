@@ -174,12 +174,10 @@ number of tests, and what was skipped and why.
 
 * **library**, **test kit**, **zklock**: their tests. **security**: those of TLS and SASL.
 * **conformance**: 200 random scripts on a simulated and on a real server, without a difference.
-* **soak**: workers share a lock on an ensemble of three, while 40 random faults hit links, servers and workers.
-* **interop**: this crate and the other client on one lock path.
-* **takeover**: one of them takes the lock over from the other, which crashes or loses its session.
+* **soak**: workers share a lock on an ensemble of three, under 40 random faults.
+* **interop**: this crate and the other client on one lock path, on the newest ZooKeeper of the table.
+* **takeover**: one of them crashes or loses its session, and the other takes over.
 * **migration**: the service of the guide moves from Curator to this crate.
-
-The last three run on the newest ZooKeeper of the table.
 PAGE
     for group in ZooKeeper Curator kazoo; do print_table "$group"; done
     printf '\n[runs]: %s\n' https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/scripts/versions-runs.txt
