@@ -169,8 +169,8 @@ write_page() {
     cat <<'PAGE'
 # Versions
 
-What passes with which ZooKeeper, Curator and kazoo. `make versions-matrix` runs the tests and writes this page. [Each run][runs] has its
-number of tests, and what was skipped and why.
+The tests that pass with each version of ZooKeeper, Curator and kazoo. `make versions-matrix` runs them and writes this page. [Each run][runs]
+has its number of tests, and the reasons for those that were skipped.
 
 * **library**, **test kit**, **zklock**: their tests. **security**: those of TLS and SASL.
 * **conformance**: 200 random scripts on a simulated and on a real server, without a difference.
