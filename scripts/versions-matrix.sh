@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs the suites on each version of ZooKeeper, and beside each version of Apache Curator and of kazoo, and writes
-# docs/guide/versions.md. ONLY, a regular expression, chooses some of the cells by "VERSION SUITE": ONLY=zookeeper-3.9.5,
-# ONLY="curator-.* takeover". The page keeps what it says of the other cells. Exit status 1 if a cell failed.
+# Runs the suites on each version of ZooKeeper, and beside each version of Apache Curator and of kazoo. Writes the outcomes to
+# scripts/versions-runs.txt, and the tables to docs/guide/versions.md. ONLY, a regular expression, chooses some of the cells by
+# "VERSION SUITE": ONLY=zookeeper-3.9.5, ONLY="curator-.* takeover". The other cells stay. Exit status 1 if a cell failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 . scripts/suites.sh
 page=docs/guide/versions.md
+runs=scripts/versions-runs.txt
 newest=zookeeper-3.9.5
 logs=${CARGO_TARGET_DIR:-target}/versions-matrix
 # By "VERSION SUITE": the outcome, the date, the commit and the details.
@@ -14,7 +15,7 @@ declare -A cells=()
 ran=0
 failed=0
 unset ZOOKEEPER_HOME CURATOR_HOME KAZOO_HOME CI
-trap 'rm -f "$artifacts" "$page.new"' EXIT
+trap 'rm -f "$artifacts" "$page.new" "$runs.new"' EXIT
 trap 'exit 130' INT
 
 # The version of a Debian package, or nothing.
@@ -104,54 +105,62 @@ run_cell() {
   fi
   [[ ${cells["$version $suite"]} != failed* ]] || failed=$((failed + 1))
   printf '== %s, %s: %d s, %s\n' "$version" "$suite" $((SECONDS - started)) "${cells["$version $suite"]}"
+  write_runs
   write_page
 }
 
-# Takes the cells from the page.
-read_page() {
-  local line version='' suite
-  while IFS= read -r line; do
-    case $line in
-    '### '*) version=${line#'### '} ;;
-    '* **'*)
-      suite=${line#'* **'}
-      cells["$version ${suite%%'**'*}"]=${line#*'** '}
-      ;;
-    esac
-  done <"$page"
+# Takes the cells from the runs, whose lines are "VERSION SUITE: CELL".
+read_runs() {
+  local cell outcome
+  while IFS= read -r cell; do
+    outcome=${cell#*: }
+    cells["${cell%%: *}"]=$outcome
+  done <"$runs"
 }
 
-# A row for each version, with the outcome of each suite.
+# A row for each version, with the outcome of each suite, and the days and commits of the runs.
 print_table() {
-  local versions suites version suite outcome
+  local versions suites version suite cell
   select_group "$1"
   printf '\n| %s |' "$1"
   printf ' %s |' "${suites[@]}"
-  printf '\n| --- |'
+  printf ' run |\n| --- |'
   printf ' --- |%.0s' "${suites[@]}"
+  printf ' --- |'
   for version in "${versions[@]}"; do
     printf '\n| %s |' "${version#*-}"
     for suite in "${suites[@]}"; do
-      outcome=${cells["$version $suite"]:-not run}
-      [ "$outcome" = "not run" ] || outcome=${outcome%% *}
-      printf ' %s |' "$outcome"
+      cell=${cells["$version $suite"]:-not run}
+      [ "$cell" = "not run" ] || cell=${cell%% *}
+      printf ' %s |' "$cell"
     done
+    printf ' %s |' "$(print_dates "$version")"
   done
   printf '\n'
 }
 
+# The day and the commit of each cell of a version, without repetitions.
+print_dates() {
+  local suite
+  for suite in "${suites[@]}"; do
+    sed -n 's/^[a-z]* (\([^)]*\)).*/\1/p' <<<"${cells["$1 $suite"]:-}"
+  done | sort -u | joined
+}
+
 print_runs() {
-  local versions suites version suite title
+  local versions suites version suite
   select_group "$1"
   for version in "${versions[@]}"; do
-    title="\n### $version\n\n"
     for suite in "${suites[@]}"; do
-      [ -n "${cells["$version $suite"]:-}" ] || continue
-      printf "$title"
-      printf '* **%s** %s\n' "$suite" "${cells["$version $suite"]}"
-      title=
+      [ -z "${cells["$version $suite"]:-}" ] || printf '%s %s: %s\n' "$version" "$suite" "${cells["$version $suite"]}"
     done
   done
+}
+
+write_runs() {
+  local group
+  for group in ZooKeeper Curator kazoo; do print_runs "$group"; done >"$runs.new"
+  mv "$runs.new" "$runs"
 }
 
 write_page() {
@@ -160,30 +169,27 @@ write_page() {
     cat <<'PAGE'
 # Versions
 
-`make versions-matrix` writes this page. It runs the tests on each version of ZooKeeper, and those with other clients beside each version
-of Apache Curator and kazoo.
+The tests that pass with each version of ZooKeeper, Curator and kazoo. `make versions-matrix` runs them and writes this page. [Each run][runs]
+has its number of tests, and the reasons for those that were skipped.
 
 * **library**, **test kit**, **zklock**: their tests. **security**: those of TLS and SASL.
-* **conformance**: 200 random scripts on a simulated and on a real server. Passed means that no script differs.
-* **soak**: workers share a lock on an ensemble of three, while 40 random faults hit links, servers and workers.
-* **interop**: this crate and the other client on one lock path.
-* **takeover**: one of them takes the lock over from the other, which crashes or loses its session.
+* **conformance**: 200 random scripts on a simulated and on a real server, without a difference.
+* **soak**: workers share a lock on an ensemble of three, under 40 random faults.
+* **interop**: this crate and the other client on one lock path, on the newest ZooKeeper of the table.
+* **takeover**: one of them crashes or loses its session, and the other takes over.
 * **migration**: the service of the guide moves from Curator to this crate.
-
-The other clients meet this crate on the newest ZooKeeper of the table.
 PAGE
     for group in ZooKeeper Curator kazoo; do print_table "$group"; done
-    printf '\n## Runs\n'
-    for group in ZooKeeper Curator kazoo; do print_runs "$group"; done
+    printf '\n[runs]: %s\n' https://github.com/zookeeper-recipes/zookeeper-recipes/blob/main/scripts/versions-runs.txt
   } >"$page.new"
   mv "$page.new" "$page"
 }
 
 commit=$(git rev-parse --short HEAD)
-[ -z "$(git status --porcelain -- . ":!$page")" ] || commit+=' with changes'
+[ -z "$(git status --porcelain -- . ":!$page" ":!$runs")" ] || commit+=' with changes'
 when="$(date +%F), $commit"
 mkdir -p "$logs"
-[ ! -e "$page" ] || read_page
+[ ! -e "$runs" ] || read_runs
 build
 for group in ZooKeeper Curator kazoo; do
   select_group "$group"

@@ -15,6 +15,7 @@ macro_rules! pages {
 
 pages! {
     recipes = "recipes",
+    concepts = "concepts",
     in_a_service = "in-a-service",
     coming_from_curator = "coming-from-curator",
     mixed_fleets = "mixed-fleets",

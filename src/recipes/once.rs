@@ -6,8 +6,8 @@
 //! <path>/cleanup/_c_<guid>-lock-<number>      a process that removes old records
 //! ```
 //!
-//! *Once.* Each key has a mutex, and one transaction checks that the runner's node exists and creates the record
-//! (invariant 8). So only the holder records, and a runner that lost the lock does not. Before a holder runs the body, it
+//! *Once.* Each key has a mutex, and one transaction checks that the runner's node exists and creates the record, as a
+//! fenced write does. So only the holder records, and a runner that lost the lock does not. Before a holder runs the body, it
 //! reads the record in the session of its hold. The previous holder had created the record before its node was deleted. This
 //! session has seen that deletion, so it sees the record as well.
 //!
