@@ -73,7 +73,7 @@ fn run_noting(plan: &Plan, record: bool, pauses: &Arc<AtomicU64>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
-        .on_thread_park(move || drop(pauses.fetch_add(1, Ordering::Relaxed)))
+        .on_thread_park(move || _ = pauses.fetch_add(1, Ordering::Relaxed))
         .build()
         .expect("a runtime");
     runtime.block_on(whole(plan.clone(), record))
