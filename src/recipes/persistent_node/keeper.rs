@@ -55,8 +55,8 @@ pub(super) struct Keeper {
     hold: Option<OwnedHold>,
     /// The znode that this task may have created in the present session.
     created: Option<InSession>,
-    /// The sessions that this task had before, whose znode may outlast them for a while.
-    earlier: Vec<i64>,
+    /// The session that this task had before, whose znode may outlast it for a while.
+    previous: Option<i64>,
     /// The kind of the latest failure, until the znode is ours.
     failed: Option<ErrorKind>,
 }
@@ -87,7 +87,7 @@ impl Keeper {
             turn: None,
             hold: None,
             created: None,
-            earlier: Vec::new(),
+            previous: None,
             failed: None,
         }
     }
@@ -119,7 +119,7 @@ impl Keeper {
             self.created =
                 Some(InSession { session: session.clone(), is_there: false, is_unsure: false });
             sessions.while_it_lasts(self.keep_in(&session)).await;
-            self.earlier.push(session.session_id());
+            self.previous = Some(session.session_id());
             self.lose(match session.ended().is_cancelled() {
                 true => Loss::SessionExpired,
                 false => Loss::Closed,
@@ -359,8 +359,8 @@ impl Keeper {
         if *owner == 0 {
             let text = format!("a znode that is not ephemeral is at {path}: no session keeps it");
             self.refuse(&Error::new(ErrorKind::UnusablePath, text).at(path));
-        } else if self.earlier.contains(owner) {
-            tracing::debug!(%path, %session, "waits until an earlier session expires");
+        } else if self.previous == Some(*owner) {
+            tracing::debug!(%path, %session, "waits until the previous session expires");
         } else {
             let data = data.escape_ascii();
             tracing::warn!(%path, %session, %data, "another session has this znode; waits until it is deleted");
