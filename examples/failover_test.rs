@@ -20,11 +20,7 @@ type Leader = Arc<Mutex<Option<usize>>>;
 
 /// The code under test. It connects as in production, by a connect string.
 async fn replica(number: usize, servers: String, leader: Leader) {
-    let curator = Curator::builder()
-        .session_timeout(Duration::from_secs(6))
-        .connect(&servers)
-        .await
-        .expect("a session");
+    let curator = Curator::connect(&servers).await.expect("a session");
     let selector = curator.leader_selector("/service/leader").expect("a path").auto_requeue();
     let terms = selector.run(async move |term| {
         set(&leader, Some(number));
@@ -72,13 +68,13 @@ async fn main() {
     replicas[first].pause();
     let (second, took) = next(&leader, Some(first)).await;
     println!("replica {first} stands still: after {took:.1?} replica {second} leads");
-    assert!(took < Duration::from_secs(8), "a session timeout, and a tick");
+    assert!(took < Duration::from_secs(17), "a session timeout, and a tick");
     replicas[first].resume();
 
     replicas[second].kill();
     let (third, took) = next(&leader, Some(second)).await;
     println!("replica {second} is killed: after {took:.1?} replica {third} leads");
-    assert!(took < Duration::from_secs(8), "a session timeout, and a tick");
+    assert!(took < Duration::from_secs(17), "a session timeout, and a tick");
 
     // A restart of the servers, one after the other, changes nothing.
     for server in 0..ensemble.servers() {

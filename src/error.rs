@@ -19,8 +19,8 @@ use std::time::Duration;
 ///     match error.kind() {
 ///         _ if error.is_transient() => 503,
 ///         ErrorKind::Busy => 409, // another contender has the lock
-///         ErrorKind::Lost => 503, // work may have overlapped with another holder
 ///         ErrorKind::InvalidInput => 400,
+///         ErrorKind::Lost => 500, // work may have overlapped with another holder; proxies repeat a 503
 ///         _ => 500,
 ///     }
 /// }

@@ -14,6 +14,7 @@ macro_rules! pages {
 }
 
 pages! {
+    start = "start",
     recipes = "recipes",
     concepts = "concepts",
     in_a_service = "in-a-service",

@@ -32,7 +32,7 @@ const SEE_ALSO: &str = "More: zklock --help";
     after_help = "Connection options can also be set by the environment, such as ZKLOCK_TLS_CA for\n\
                   --tls-ca, and by ~/.config/zklock.toml and /etc/zklock.toml. Servers have the\n\
                   form zk1:2181,zk2:2181/chroot. ZKLOCK_AUTH may contain credentials.\n\n\
-                  Example: zklock --server zk1,zk2,zk3 run /jobs/nightly -n -- ./job.sh"
+                  Example: zklock --server zk1,zk2,zk3 run /jobs/cleanup -n -- ./cleanup.sh"
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -186,7 +186,7 @@ pub(crate) enum Command {
     "The command gets TERM when no server answered for 5/8 of --session-timeout.\n\
      Exit code: the command's; 75: busy, 76: lost, 64: usage, 69: no ZooKeeper,\n\
      126, 127: cannot execute, 128+N: signal N.\n\
-     Example: zklock run /jobs/nightly -n -- ./job.sh. {SEE_ALSO}"
+     Example: zklock run /jobs/cleanup -n -- ./cleanup.sh. {SEE_ALSO}"
 ))]
 pub(crate) struct Run {
     /// Path of the lock. With several, all or none

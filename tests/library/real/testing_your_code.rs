@@ -1,5 +1,5 @@
-//! The tests of docs/guide/testing-your-code.md, as a user of the testkit writes them. The page is a copy, which the house test
-//! checks.
+//! The tests of docs/guide/testing-your-code.md, as a user of the testkit writes them, and that of the README. The pages are
+//! copies, which the house test checks.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -205,5 +205,17 @@ async fn a_killed_worker_is_replaced() -> Result {
     let began = tokio::time::Instant::now();
     ensemble.until(|ensemble| held_by(ensemble) != killed).await;
     assert!(began.elapsed() < Duration::from_secs(17)); // 15 s and a tick, in no time
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lock_stops_the_work() -> Result<(), zookeeper_recipes::Error> {
+    use zookeeper_recipes::{Curator, Loss, simulation::Ensemble};
+
+    let ensemble = Ensemble::start(1); // the seed: the same one gives the same run
+    let curator = Curator::connect(ensemble.connect_string()).await?;
+    let guard = curator.mutex("/locks/orders")?.acquire().await?;
+    let _cut = ensemble.partition(&curator);
+    assert_eq!(guard.lost().await, Loss::LeaseEnded); // after 10 s, in no time
     Ok(())
 }

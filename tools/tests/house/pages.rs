@@ -233,6 +233,17 @@ fn changed(snippets: Vec<String>, sources: &[&str]) -> Vec<String> {
     snippets.into_iter().filter(|snippet| !is_there(snippet)).collect()
 }
 
+/// rustdoc compiles the programs of the README, but it drops a `#[tokio::test]` with its body.
+#[test]
+fn the_test_of_the_readme_is_part_of_a_file_that_runs() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let mut tests = snippets(&readme);
+    tests.retain(|snippet| snippet.starts_with("#[tokio::test"));
+    assert!(!tests.is_empty(), "the README has no test");
+    let changed = changed(tests, &["tests/library/real/testing_your_code.rs"]);
+    assert!(changed.is_empty(), "{changed:#?}");
+}
+
 #[test]
 fn snippets_are_parts_of_files_that_run() {
     for (page, sources) in COPIES {

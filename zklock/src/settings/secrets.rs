@@ -52,17 +52,17 @@ impl Credentials {
     }
 }
 
-/// Reads all credentials of a file. If `verbose`, reports that other users may read it.
+/// Reads all credentials of a file. If `verbose`, reports that all users may read it.
 pub(super) fn read(file: &Path, verbose: bool) -> Result<Vec<Credentials>, Failure> {
     let shown = file.display();
     let unreadable = |error| Failure::usage(format!("auth-file: cannot read {shown}: {error}"));
     let text = fs::read(file).map_err(unreadable)?;
     let mode = fs::metadata(file).map_err(unreadable)?.permissions().mode();
     // Such a file is not refused, because secrets in a container often have this mode.
-    if verbose && mode & 0o077 != 0 {
+    if verbose && mode & 0o004 != 0 {
         let mode = mode & 0o7777;
         Event::Warning
-            .say(&format!("{shown} has credentials, and others may read it (mode {mode:04o})"));
+            .say(&format!("{shown} has credentials, and all users may read it (mode {mode:04o})"));
     }
     let mut credentials = Vec::new();
     for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
