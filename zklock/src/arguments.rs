@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::convert::Infallible;
 use std::env;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -91,7 +92,7 @@ pub(crate) struct Connection {
     pub(crate) verbose: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
     #[default]
@@ -117,34 +118,6 @@ impl Connection {
             log_format: self.log_format.or(file.log_format),
             verbose: self.verbose,
         }
-    }
-
-    /// Returns a key with an empty value, if there is one.
-    pub(crate) fn empty_key(&self) -> Option<&'static str> {
-        let texts = [("server", &self.server), ("namespace", &self.namespace), ("id", &self.id)];
-        let files = [
-            ("auth-file", &self.auth_file),
-            ("tls-ca", &self.tls_ca),
-            ("tls-cert", &self.tls_cert),
-            ("tls-key", &self.tls_key),
-        ];
-        let text = texts.iter().find(|(_, text)| text.as_ref().is_some_and(String::is_empty));
-        let is_empty = |file: &PathBuf| file.as_os_str().is_empty();
-        let file = files.iter().find(|(_, file)| file.as_ref().is_some_and(is_empty));
-        let acl = self.acl.iter().any(String::is_empty).then_some("acl");
-        text.map(|(key, _)| *key).or(file.map(|(key, _)| *key)).or(acl)
-    }
-
-    /// Returns true if no file could add anything.
-    pub(crate) fn is_complete(&self) -> bool {
-        let times = self.session_timeout.is_some() && self.connection_timeout.is_some();
-        let names = [&self.server, &self.namespace, &self.id];
-        let files = [&self.auth_file, &self.tls_ca, &self.tls_cert, &self.tls_key];
-        times
-            && !self.acl.is_empty()
-            && self.log_format.is_some()
-            && names.iter().all(|name| name.is_some())
-            && files.iter().all(|file| file.is_some())
     }
 }
 
@@ -190,7 +163,7 @@ pub(crate) enum Command {
 ))]
 pub(crate) struct Run {
     /// Path of the lock. With several, all or none
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH", value_parser = path)]
     pub(crate) paths: Vec<String>,
     /// Do not wait: exit with 75 if the lock is busy
     #[arg(long, short)]
@@ -275,6 +248,7 @@ pub(crate) enum OnRevoke {
 )]
 pub(crate) struct Elect {
     /// Path of the election
+    #[arg(value_parser = path)]
     pub(crate) path: String,
     /// Exit with 76 when the leadership is lost, instead of standing again
     #[arg(long)]
@@ -294,6 +268,7 @@ pub(crate) struct Elect {
 #[command(after_help = format!("Example: zklock observe /services/mailer --json\n{SEE_ALSO}"))]
 pub(crate) struct Observe {
     /// Path of the election
+    #[arg(value_parser = path)]
     pub(crate) path: String,
     /// Print a JSON object in each line
     #[arg(long)]
@@ -308,6 +283,7 @@ pub(crate) struct Observe {
 ))]
 pub(crate) struct Ls {
     /// Path of the lock, or of a folder
+    #[arg(value_parser = path)]
     pub(crate) path: String,
     /// List each lock, election and group from PATH down
     #[arg(long, short, conflicts_with_all = ["watch", "expect"])]
@@ -341,6 +317,7 @@ pub(crate) enum Sort {
 #[command(after_help = format!("Example: zklock revoke /jobs/nightly\n{SEE_ALSO}"))]
 pub(crate) struct Revoke {
     /// Path of the lock
+    #[arg(value_parser = path)]
     pub(crate) path: String,
     /// Ask only this contender, by the name of its znode
     #[arg(long, value_name = "NAME")]
@@ -352,6 +329,7 @@ pub(crate) struct Revoke {
 #[command(after_help = format!("Example: zklock break /jobs/nightly\n{SEE_ALSO}"))]
 pub(crate) struct Break {
     /// Path of the lock
+    #[arg(value_parser = path)]
     pub(crate) path: String,
     /// Delete only this znode, by its name
     #[arg(long, value_name = "NAME")]
@@ -369,6 +347,7 @@ pub(crate) struct Break {
 #[command(after_help = format!("Example: zklock check /jobs/nightly\n{SEE_ALSO}"))]
 pub(crate) struct Check {
     /// Path of a lock
+    #[arg(value_parser = path)]
     pub(crate) path: Option<String>,
 }
 
@@ -441,13 +420,11 @@ impl Run {
     /// for a lock.
     fn check(&self) -> Result<(), (ErrorKind, String)> {
         let [_, others @ ..] = self.paths.as_slice() else { return Ok(()) };
-        if self.once.is_some() && !others.is_empty() {
-            let wrong = "--once takes one PATH".to_owned();
-            return Err((ErrorKind::ArgumentConflict, wrong));
-        }
-        if self.slots.is_some() && !others.is_empty() {
-            let wrong = "--slots takes one PATH".to_owned();
-            return Err((ErrorKind::ArgumentConflict, wrong));
+        let of_one_path = [("--once", self.once.is_some()), ("--slots", self.slots.is_some())];
+        if let Some((option, _)) = of_one_path.into_iter().find(|(_, is_given)| *is_given)
+            && !others.is_empty()
+        {
+            return Err((ErrorKind::ArgumentConflict, format!("{option} takes one PATH")));
         }
         // The first path may be the name of a file, as with `flock`, but not if `-c` belongs to a shell.
         let candidates = if self.line.is_some() { &self.paths } else { others };
@@ -479,15 +456,9 @@ fn is_program(path: &str) -> bool {
 
 /// Returns the parser of the command line, for help, completions and the manual.
 pub(crate) fn command() -> clap::Command {
-    command_with(|_| true)
-}
-
-/// Returns the parser of the command line and of the variables that `is_read` selects.
-pub(crate) fn command_with(is_read: impl Fn(&str) -> bool) -> clap::Command {
     let mut command = Arguments::command().mut_args(|argument| {
         let variable = format!("ZKLOCK_{}", argument.get_id().as_str().to_ascii_uppercase());
-        let argument = argument.hide_env(true);
-        if is_read(&variable) { argument.env(variable) } else { argument }
+        argument.hide_env(true).env(variable)
     });
     // This gives the subcommands the global options.
     command.build();
@@ -512,6 +483,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         return Err("it must be at most 365 days".to_owned());
     }
     Ok(duration)
+}
+
+/// Removes the slashes at the end of a path, which the completion of a shell may add.
+fn path(text: &str) -> Result<String, Infallible> {
+    let path = text.trim_end_matches('/');
+    Ok(if path.is_empty() && !text.is_empty() { "/".to_owned() } else { path.to_owned() })
 }
 
 /// Parses the timeout of a session or of a connection.

@@ -1,7 +1,6 @@
 //! `zklock break`.
 
 use std::io::{IsTerminal, Write, stderr, stdin};
-use std::time::{Duration, SystemTime};
 
 use zookeeper_recipes::zookeeper_client::Error;
 use zookeeper_recipes::{Curator, FencingToken};
@@ -22,9 +21,6 @@ const DECLINED: u8 = 1;
 const NOT_STOPPED: &str = "this does not stop the holder: `zklock run` learns of it at once, another holder of this library within a \
                            sixth of its session timeout, and one of Curator or kazoo never";
 
-/// Attempts to delete a znode, each in the version that it has then.
-const TRIES: u32 = 5;
-
 pub(crate) async fn break_lock(arguments: &Break, settings: &Settings) -> Outcome {
     let Break { path, node, all, yes } = arguments;
     let node = node.as_deref();
@@ -36,7 +32,7 @@ pub(crate) async fn break_lock(arguments: &Break, settings: &Settings) -> Outcom
     briefly(settings, async |curator| {
         let mut meant = chosen(contenders(curator, path).await?, node);
         if meant.is_empty() {
-            say(&nobody(path, node));
+            say(&nobody(curator, path, node).await);
             return Ok(0);
         }
         if meant.len() > 1 && !all {
@@ -53,26 +49,23 @@ pub(crate) async fn break_lock(arguments: &Break, settings: &Settings) -> Outcom
     .await
 }
 
-/// Asks for confirmation until the answer is about the current state.
+/// Asks for confirmation, and returns the contenders as they are now.
 async fn agreed(
     curator: &Curator,
     path: &str,
-    mut meant: Vec<Contender>,
+    meant: Vec<Contender>,
 ) -> Result<Vec<Contender>, Failure> {
-    let holds = |one: &Contender| one.holds;
-    loop {
-        if !is_meant(&meant, path).await? {
-            return Err(Failure::new(DECLINED, "nothing was deleted"));
-        }
-        // The answer may have taken long, and a waiter may be the holder now.
-        let now = contenders(curator, path).await?;
-        let now: Vec<_> = meant.iter().map(|contender| contender.among(&now)).collect();
-        if now.iter().map(holds).eq(meant.iter().map(holds)) {
-            return Ok(now);
-        }
-        say("that has changed meanwhile");
-        meant = now;
+    if !is_meant(&meant, path).await? {
+        return Err(Failure::new(DECLINED, "nothing was deleted"));
     }
+    // The answer may have taken long, and a waiter may be the holder now.
+    let now = contenders(curator, path).await?;
+    let now: Vec<_> = meant.iter().map(|contender| contender.among(&now)).collect();
+    let holds = |one: &Contender| one.holds;
+    if now.iter().map(holds).ne(meant.iter().map(holds)) {
+        return Err(Failure::new(DECLINED, "that has changed meanwhile, so nothing was deleted"));
+    }
+    Ok(now)
 }
 
 async fn delete_all(curator: &Curator, meant: &[Contender]) -> Outcome {
@@ -105,7 +98,7 @@ async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
         let does = if contender.holds { "holds" } else { "waits for" };
         let node = contender.node_name();
         let who = contender.who();
-        let queued = contender.queued(SystemTime::now());
+        let queued = contender.queued();
         let line = format!("{node}: {who} {does} {path}, queued {queued} ago");
         question.push_str(&format!("{}\n", text::visible(line.as_bytes())));
     }
@@ -134,42 +127,24 @@ async fn is_meant(meant: &[Contender], path: &str) -> Result<bool, Failure> {
 async fn delete(curator: &Curator, contender: &Contender) -> Result<bool, Failure> {
     let path = &contender.node;
     let token = contender.fencing_token.map_or(0, FencingToken::value);
-    let mut why = String::new();
-    let mut is_unsure = false;
-    for attempt in 0..TRIES {
-        tokio::time::sleep(Duration::from_millis(500) * attempt).await;
-        let client = curator.client().map_err(|error| why = error.to_string());
-        let Ok(client) = client else { continue };
-        let deleted = match client.check_stat(path).await {
-            Ok(Some(stat)) if stat.czxid == token => client.delete(path, Some(stat.version)).await,
-            Ok(_) => Err(Error::NoNode),
-            // Servers from 3.8.4 and 3.9.2 on hide what tells the znode from a later one, but the recipes never use a name twice.
-            Err(Error::NoAuth) => client.delete(path, None).await,
-            Err(error) => {
-                why = error.to_string();
-                continue;
-            }
-        };
-        match deleted {
-            Ok(()) => return Ok(true),
-            // An earlier try without an answer may have deleted it.
-            Err(Error::NoNode) => return Ok(is_unsure),
-            Err(Error::NotEmpty) => {
-                return Err(Failure::unavailable(format!("cannot delete {path}: it has children")));
-            }
-            Err(Error::NoAuth) => {
-                return Err(Failure::unavailable(format!("no permission to delete {path}")));
-            }
-            Err(error) => {
-                // A revocation request has changed the data, or the outcome is unknown.
-                is_unsure |= error != Error::BadVersion;
-                why = error.to_string();
-            }
+    let client = curator.client()?;
+    let deleted = match client.check_stat(path).await {
+        Ok(Some(stat)) if stat.czxid == token => client.delete(path, Some(stat.version)).await,
+        Ok(_) => return Ok(false),
+        // Servers from 3.8.4 and 3.9.2 on hide what tells the znode from a later one, but the recipes never use a name twice.
+        Err(Error::NoAuth) => client.delete(path, None).await,
+        Err(error) => Err(error),
+    };
+    match deleted {
+        Ok(()) => Ok(true),
+        Err(Error::NoNode) => Ok(false),
+        Err(Error::NotEmpty) => {
+            Err(Failure::unavailable(format!("cannot delete {path}: it has children")))
         }
+        Err(Error::NoAuth) => Err(Failure::unpermitted(format!("no permission to delete {path}"))),
+        // Its data have changed, or the servers did not answer.
+        Err(error) => Err(Failure::unavailable(format!(
+            "{path} may not have been deleted: {error}; see zklock ls"
+        ))),
     }
-    Err(Failure::unavailable(if is_unsure {
-        format!("whether {path} was deleted is not known: {why}")
-    } else {
-        format!("cannot delete {path}: {why}")
-    }))
 }

@@ -40,10 +40,7 @@ pub(crate) async fn check(arguments: &Check, settings: &Settings) -> Outcome {
             }
             let contended =
                 contend(&curator.client()?, settings, &root.concat(), path, &mut lines).await;
-            contended.map_err(|refusal| {
-                let why = refusal.text(&settings.credentials_sent());
-                Failure::unavailable(format!("{server}: {why}"))
-            })
+            contended.map_err(|failure| named(settings, server, failure))
         };
         let checked = checked.await;
         lines.extend(checked.err().map(Err));
@@ -77,8 +74,8 @@ async fn session(
     }
     let namespace = "/".to_owned();
     let alone = Settings { server: server.to_owned(), namespace, ..settings.clone() };
-    let named = |failure: Failure| Failure::new(failure.code(), format!("{server}: {failure}"));
-    let curator = connect(&alone).await.map_err(named)?;
+    let connected = connect(&alone, None).await;
+    let curator = connected.map_err(|failure| named(settings, server, failure))?;
     let asked = settings.session_timeout;
     let granted = curator.session_timeout()?;
     let shown = humantime::format_duration(granted);
@@ -87,6 +84,12 @@ async fn session(
         None => Ok(format!("{server} granted a session with a timeout of {shown}")),
     };
     Ok((line, curator))
+}
+
+/// Adds the server, and the credentials that it got.
+fn named(settings: &Settings, server: &str, failure: Failure) -> Failure {
+    let failure = failure.with_credentials(&settings.credentials_sent());
+    Failure::new(failure.code(), format!("{server}: {failure}"))
 }
 
 /// Creates the missing znodes down to the path, then a contender's znode, and deletes that again, all in one
@@ -98,7 +101,7 @@ async fn contend(
     root: &str,
     path: Option<&str>,
     lines: &mut Vec<Result<String, Failure>>,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let acls = match settings.acls.as_slice() {
         [] => Acls::anyone_all(),
         acls => Acls::new(acls),
@@ -155,7 +158,7 @@ async fn contend(
 }
 
 /// Returns the missing znodes above `node`, from the top.
-async fn missing_above<'a>(client: &Client, node: &'a str) -> Result<Vec<&'a str>, Refusal> {
+async fn missing_above<'a>(client: &Client, node: &'a str) -> Result<Vec<&'a str>, Failure> {
     let mut missing = Vec::new();
     for level in node.match_indices('/').skip(1).map(|(at, _)| &node[..at]) {
         match client.check_stat(level).await {
@@ -168,28 +171,14 @@ async fn missing_above<'a>(client: &Client, node: &'a str) -> Result<Vec<&'a str
     Ok(missing)
 }
 
-/// A step that a server refused.
-struct Refusal {
-    step: String,
-    error: Error,
-}
-
-fn cannot(what: &str, path: &str, error: Error) -> Refusal {
-    Refusal { step: format!("{what} {path}"), error }
-}
-
-impl Refusal {
-    /// Describes the refusal, with the credentials that were `sent`.
-    fn text(&self, sent: &str) -> String {
-        let advice = match self.error {
-            Error::NoAuth => {
-                format!("{sent}: give credentials that may (--auth-file), or change its ACL")
-            }
-            Error::InvalidAcl => "correct --acl".to_owned(),
-            Error::NoChildrenForEphemerals => "it is ephemeral, choose another path".to_owned(),
-            Error::QuotaExceeded => "raise the quota".to_owned(),
-            _ => "try again, and look into the servers' log".to_owned(),
-        };
-        format!("cannot {}: {}; {advice}", self.step, self.error)
+/// The failure of a step that a server refused.
+fn cannot(what: &str, path: &str, error: Error) -> Failure {
+    let why = format!("cannot {what} {path}: {error}");
+    match error {
+        Error::NoAuth => Failure::unpermitted(why),
+        Error::NoChildrenForEphemerals => {
+            Failure::unavailable(format!("{why}; choose another path"))
+        }
+        _ => Failure::unavailable(why),
     }
 }

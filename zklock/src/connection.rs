@@ -1,17 +1,13 @@
 //! Connects to the servers.
 
-use std::future::pending;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::zookeeper_client::{Acls, Client, SaslOptions, TlsOptions};
 use zookeeper_recipes::{Curator, CuratorBuilder, Error, ErrorKind, Released};
 
-use crate::diagnosis::{
-    PATIENCE, Reaction, TLS_SCHEME, accepts, address_of, diagnose, each, without_scheme,
-};
+use crate::diagnosis::{PATIENCE, TLS_SCHEME, all_refuse_tls, diagnose, each, without_scheme};
 use crate::exit::{Failure, Outcome, chain};
 use crate::log::Event;
 use crate::settings::Settings;
@@ -23,57 +19,19 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Time limit for closing the session when there is nothing to report about it.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Waits for a session.
-///
-/// # Errors
-///
-/// Code 69 if there is no session within the connection timeout, with what each server did instead.
-pub(crate) async fn connect(settings: &Settings) -> Result<Curator, Failure> {
-    match try_connect(settings).await? {
-        Some(curator) => Ok(curator),
-        None => {
-            let said = diagnose(settings, PATIENCE).await;
-            Err(no_session(settings.connection_timeout, &said))
-        }
-    }
-}
-
 /// Waits for a session for the connection timeout. `None` if no server gave one. What a server refuses ends it at once.
 async fn try_connect(settings: &Settings) -> Result<Option<Curator>, Failure> {
     let (builder, servers) = prepare(settings)?;
     let connected = tokio::select! {
         biased;
         connected = builder.connect(&servers) => connected,
-        failure = refused_by_tls(settings) => return Err(failure),
+        said = all_refuse_tls(settings), if settings.tls.is_some() => {
+            return Err(Failure::unavailable(format!("no ZooKeeper: {said}")));
+        }
     };
     match connected {
         Err(error) if error.kind() == ErrorKind::Unavailable => Ok(None),
-        connected => connected.map(Some).map_err(|error| refused(settings, error)),
-    }
-}
-
-/// Resolves when all servers refuse a TLS handshake, which the client repeats until its time is up.
-async fn refused_by_tls(settings: &Settings) -> Failure {
-    if settings.tls.is_none() {
-        return pending().await;
-    }
-    loop {
-        sleep(PAUSE).await; // a session is opened sooner than that
-        let servers = each(&settings.server);
-        let reactions =
-            join_all(servers.map(|server| accepts(server, settings.tls.as_ref(), PATIENCE)));
-        let refusals: Option<Vec<_>> = reactions
-            .await
-            .into_iter()
-            .map(|reaction| reaction.err().filter(Reaction::is_refusal))
-            .collect();
-        // A server that is down, or slow, may refuse later.
-        let Some(refusals) = refusals else { continue };
-        let said = each(&settings.server)
-            .zip(refusals)
-            .map(|(server, does)| format!("{} {does}", address_of(server)));
-        let said = said.collect::<Vec<_>>().join("; ");
-        return Failure::unavailable(format!("no ZooKeeper: {said}"));
+        connected => Ok(connected.map(Some)?),
     }
 }
 
@@ -82,31 +40,23 @@ pub(crate) async fn briefly(
     settings: &Settings,
     work: impl AsyncFnOnce(&Curator) -> Outcome,
 ) -> Outcome {
-    let curator = connect(settings).await?;
+    let curator = connect(settings, None).await?;
     let outcome = work(&curator).await;
     goodbye(curator, FAREWELL, None).await;
     outcome
 }
 
-/// Adds the reason why credentials may be refused.
-fn refused(settings: &Settings, error: Error) -> Failure {
-    if error.kind() != ErrorKind::AuthenticationFailed {
-        return error.into();
-    }
-    let which = if settings.auths.is_empty() {
-        "the servers ask for credentials (--auth-file)"
-    } else {
-        "the servers refuse the credentials, or do not know their scheme"
-    };
-    Failure::unavailable(format!("{error}: {which}"))
-}
-
-/// Connects like [`connect`]; if there is a `limit`, again and again until it is over. What a server refuses ends it at once.
-pub(crate) async fn connect_within(
+/// Waits for a session, for `limit` or else for the connection timeout, and tries again and again. What a server refuses ends it at
+/// once.
+///
+/// # Errors
+///
+/// Code 69 if there is no session in that time, with what each server did instead.
+pub(crate) async fn connect(
     settings: &Settings,
     limit: Option<Duration>,
 ) -> Result<Curator, Failure> {
-    let Some(limit) = limit else { return connect(settings).await };
+    let limit = limit.unwrap_or(settings.connection_timeout);
     // The diagnosis must be ready when the time is up.
     let share = PATIENCE.min(limit / 2);
     let connected = async {
@@ -125,7 +75,10 @@ pub(crate) async fn connect_within(
     tokio::select! {
         biased;
         connected = connected => connected,
-        said = in_vain => Err(no_session(limit, &said)),
+        said = in_vain => {
+            let within = humantime::format_duration(limit);
+            Err(Failure::unavailable(format!("no ZooKeeper within {within}: {said}")))
+        }
     }
 }
 
@@ -150,11 +103,6 @@ pub(crate) fn short_session(granted: Duration, asked: Duration) -> Option<String
             shown(ends)
         )
     })
-}
-
-fn no_session(within: Duration, said: &str) -> Failure {
-    let within = humantime::format_duration(within);
-    Failure::unavailable(format!("no ZooKeeper within {within}: {said}"))
 }
 
 /// Closes the session, so that none of our znodes are left. If that fails, the servers remove them when the session

@@ -10,6 +10,7 @@ use zookeeper_recipes::{Curator, Error, FencingToken, InterProcessMutex, Partici
 
 use crate::exit::Failure;
 use crate::text;
+use crate::tree;
 
 /// The kind of hold that a contender wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl Contender {
     }
 
     /// Returns true if kazoo's recipes count the contender.
-    fn is_of_kazoo(&self) -> bool {
+    pub(crate) fn is_of_kazoo(&self) -> bool {
         use ContenderKind::{KazooLock, KazooRead};
         matches!(self.kind(), Some(KazooLock | KazooRead))
     }
@@ -97,10 +98,10 @@ impl Contender {
         all.iter().find(is_it).unwrap_or(self).clone()
     }
 
-    /// Returns the time since the contender queued, which is not the time since it holds: no server knows that. `now` is by the
-    /// servers' clock, as far as it is known.
-    pub(crate) fn queued(&self, now: SystemTime) -> String {
-        let since = self.since.map(|since| text::between(since, now));
+    /// Returns the time since the contender queued by the clock of this machine, which is not the time since it holds: no server
+    /// knows that.
+    pub(crate) fn queued(&self) -> String {
+        let since = self.since.map(|since| text::between(since, SystemTime::now()));
         since.map_or_else(|| "an unknown time".to_owned(), text::age)
     }
 }
@@ -126,9 +127,6 @@ pub(crate) fn token(participant: &Participant) -> String {
 pub(crate) struct Entry<'a> {
     /// `None` also once a revocation request has replaced it.
     identity: Option<&'a str>,
-    /// The whole identity, if it is not UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    identity_hex: Option<String>,
     session: String,
     /// When the contender queued, by the servers' clock. `None`, like the seconds since and the token, if the node may not be read
     /// and the server does not report them.
@@ -146,7 +144,6 @@ impl<'a> Entry<'a> {
         let Participant { identity, session_id, since, fencing_token, .. } = participant;
         Self {
             identity: identity.as_deref(),
-            identity_hex: str::from_utf8(participant.data()).err().map(|_| hex(participant.data())),
             session: text::session(*session_id),
             queued_at: since.map(text::time),
             queued_seconds: since.map(|since| text::between(since, SystemTime::now()).as_secs()),
@@ -156,10 +153,6 @@ impl<'a> Entry<'a> {
             revocation_requested: participant.revocation_requested(),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns true if `end` is the last segments of the path, or all of it.
@@ -173,27 +166,25 @@ fn is_end_of(path: &str, end: &str) -> bool {
 /// counts as waiting even if it has created a lease, and all other leases count as held.
 pub(crate) async fn contenders(curator: &Curator, path: &str) -> Result<Vec<Contender>, Error> {
     let any = of_any_recipe(curator, path)?;
-    let lock = curator.read_write_lock(path)?;
     // A limit of one lease tells the waiters from the holders.
     let semaphore = curator.semaphore(path, 1)?;
-    let (any, lock, semaphore) =
-        try_join!(any.participants(), lock.participants(), semaphore.participants())?;
+    let (any, semaphore) = try_join!(any.participants(), semaphore.participants())?;
     // These queues do not see each other, unless they are configured to.
     let queue = |kinds: &[ContenderKind]| {
         let is_of_it = |one: &&Participant| one.kind().is_some_and(|kind| kinds.contains(&kind));
         let mut queue: Vec<_> = any.iter().filter(is_of_it).cloned().collect();
-        // kazoo's readers hold the lock together if they are ahead of all others.
+        // Readers hold the lock together if they are ahead of all others.
         let readers = queue.iter().take_while(|one| Kind::of(one) == Kind::Read).count();
         for (place, one) in queue.iter_mut().enumerate() {
             one.holds = place < readers.max(1);
         }
         queue
     };
-    use ContenderKind::{KazooLock, KazooRead, Latch, Lock};
+    use ContenderKind::{KazooLock, KazooRead, Latch, Lock, Read, Write};
     let queues = [
         (queue(&[Lock]), None),
         (queue(&[KazooLock, KazooRead]), None),
-        (lock, None),
+        (queue(&[Read, Write]), None),
         (semaphore, Some(Kind::Lease)),
         (queue(&[Latch]), Some(Kind::Leader)),
     ];
@@ -222,11 +213,11 @@ pub(crate) fn are_strangers(contenders: &[Contender]) -> bool {
 pub(crate) const STRANGERS: &str = "contenders of Curator and of kazoo are there, which keep each other out only if they \
                                     are set up to: each is shown in the queue of its kind";
 
-/// `held by host:123, queued 3m 2s ago`; `held by 3, the first host:123, queued 3m 2s ago`. `now` as for [`Contender::queued`].
-pub(crate) fn held_by(contenders: &[Contender], now: SystemTime) -> String {
+/// `held by host:123, queued 3m 2s ago`; `held by 3, the first host:123, queued 3m 2s ago`.
+pub(crate) fn held_by(contenders: &[Contender]) -> String {
     let mut holders = contenders.iter().filter(|contender| contender.holds);
     let Some(first) = holders.next() else { return "nobody holds it now".to_owned() };
-    let who = format!("{}, queued {} ago", first.who(), first.queued(now));
+    let who = format!("{}, queued {} ago", first.who(), first.queued());
     match holders.count() {
         0 => format!("held by {who}"),
         more => format!("held by {}, the first {who}", more + 1),
@@ -243,10 +234,13 @@ pub(crate) fn chosen(contenders: Vec<Contender>, node: Option<&str>) -> Vec<Cont
 }
 
 /// The message if no contender was chosen.
-pub(crate) fn nobody(path: &str, node: Option<&str>) -> String {
+pub(crate) async fn nobody(curator: &Curator, path: &str, node: Option<&str>) -> String {
     match node {
         Some(node) => format!("{node} is not at {path}"),
-        None => format!("nobody holds {path}"),
+        None => match tree::in_place_of_a_lock(curator, path).await {
+            Some(other) => other,
+            None => format!("nobody holds {path}"),
+        },
     }
 }
 

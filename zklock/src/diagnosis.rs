@@ -2,19 +2,20 @@
 
 use std::fmt;
 use std::io;
-use std::net::ToSocketAddrs;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::net::TcpStream;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{sleep, timeout};
 
 use crate::settings::{Settings, Tls};
 use crate::tls;
 
 pub(crate) const TLS_SCHEME: &str = "tcp+tls://";
 const TCP_SCHEME: &str = "tcp://";
+
+/// The pause between two diagnoses.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Time limit for each step of a diagnosis that nothing else waits for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -35,10 +36,6 @@ impl Reaction {
     pub(crate) fn refusal(does: impl Into<String>) -> Self {
         Self { does: does.into(), is_refusal: true }
     }
-
-    pub(crate) fn is_refusal(&self) -> bool {
-        self.is_refusal
-    }
 }
 
 impl<T: Into<String>> From<T> for Reaction {
@@ -56,22 +53,41 @@ impl fmt::Display for Reaction {
 /// Describes how each server reacts to a connection; each step may take `limit`. The client itself reports only a
 /// timeout.
 pub(crate) async fn diagnose(settings: &Settings, limit: Duration) -> String {
-    let ask = async |server: &str| {
-        let server = address_of(server);
-        format!("{server} {}", does(server, settings.tls.as_ref(), limit).await)
-    };
-    join_all(each(&settings.server).map(ask)).await.join("; ")
+    reactions(settings, limit).await.0
 }
 
-async fn does(server: &str, tls: Option<&Tls>, limit: Duration) -> String {
+/// Returns the description when all servers refuse a TLS handshake, which the client repeats until its time is up.
+pub(crate) async fn all_refuse_tls(settings: &Settings) -> String {
+    loop {
+        sleep(PAUSE).await; // a session is opened sooner than that
+        // A server that is down, or slow, may refuse later.
+        if let (said, true) = reactions(settings, PATIENCE).await {
+            return said;
+        }
+    }
+}
+
+/// Returns how each server reacts, and whether each one refuses a TLS handshake.
+async fn reactions(settings: &Settings, limit: Duration) -> (String, bool) {
+    let ask = async |server: &str| {
+        let server = address_of(server);
+        let reaction = reaction(server, settings.tls.as_ref(), limit).await;
+        (format!("{server} {reaction}"), reaction.is_refusal)
+    };
+    let (said, refuse): (Vec<_>, Vec<_>) =
+        join_all(each(&settings.server).map(ask)).await.into_iter().unzip();
+    (said.join("; "), refuse.into_iter().all(|refuses| refuses))
+}
+
+async fn reaction(server: &str, tls: Option<&Tls>, limit: Duration) -> Reaction {
     if let Err(reaction) = accepts(server, tls, limit).await {
-        return reaction.to_string();
+        return reaction;
     }
     let reasons = match tls {
         Some(_) => format!("it has no quorum, or {LIMIT}"),
         None => format!("it has no quorum, {LIMIT}, expects TLS (--tls-ca), or is no ZooKeeper"),
     };
-    format!("accepts connections, but gives no session: {reasons}")
+    format!("accepts connections, but gives no session: {reasons}").into()
 }
 
 /// Checks that a server of the connect string accepts a connection, and with `tls` a TLS handshake. The error describes
@@ -83,15 +99,9 @@ pub(crate) async fn accepts(
 ) -> Result<(), Reaction> {
     let server = address_of(server);
     let address = if has_port(server) { server.to_owned() } else { format!("{server}:2181") };
-    // Tokio's name lookup panics if its first thread cannot be started.
-    let (found, answer) = oneshot::channel();
-    let look_up = move || found.send(address.to_socket_addrs());
-    if let Err(error) = std::thread::Builder::new().spawn(look_up) {
-        return Err(format!("is not asked, because no thread can be started: {error}").into());
-    }
-    let found = match timeout(limit, answer).await {
-        Ok(Ok(Ok(addresses))) => addresses.collect::<Vec<_>>(),
-        Ok(_) => return Err("is not known by that name".into()),
+    let found = match timeout(limit, lookup_host(address)).await {
+        Ok(Ok(addresses)) => addresses.collect::<Vec<_>>(),
+        Ok(Err(_)) => return Err("is not known by that name".into()),
         Err(_) => return Err("has a name that is not resolved in time".into()),
     };
     let stream = match timeout(limit, TcpStream::connect(&found[..])).await {

@@ -3,11 +3,11 @@
 use std::slice;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use zookeeper_recipes::leader::LeaderLatch;
 use zookeeper_recipes::{Curator, ErrorKind, Hold};
 
-use crate::arguments::{Elect, OnRevoke};
+use crate::arguments::Elect;
 use crate::connection::{self, connect, goodbye, is_unconfirmed, warn_of_short_session};
 use crate::contenders::Kind;
 use crate::exit::{Failure, LOST, Outcome, chain};
@@ -19,14 +19,14 @@ use crate::output::Ends;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::{End, Supervisor, Watched};
-use crate::waiting::{self, Began, Messages};
+use crate::waiting::{self, Messages};
 
 /// Time limit at the end for giving up the place in the queue.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn elect(arguments: Elect, settings: &Settings) -> Outcome {
     let mut signals = Signals::new()?;
-    let curator = signals.unless_ended(connect(settings)).await??;
+    let curator = signals.unless_ended(connect(settings, None)).await??;
     warn_of_short_session(&curator, settings);
     let mut unconfirmed = false;
     let outcome = take_part(&arguments, settings, &curator, signals, &mut unconfirmed).await;
@@ -91,16 +91,14 @@ impl Candidate<'_> {
         loop {
             let paths = slice::from_ref(path);
             let wait = self.latch.leadership();
-            let began = Began::now(self.curator);
+            let began = Instant::now();
             let messages = Messages::of_standby(self.settings.verbose);
-            let wait = waiting::shown(self.curator, paths, messages, began, wait);
-            let leadership = match signals.unless_ended(wait).await {
-                Err(failure) => {
-                    let leader = waiting::holder_of(self.curator, paths, began);
-                    return Err(waiting::interrupted_at(paths, failure, began, leader).await);
-                }
-                Ok(Ok(leadership)) => leadership,
-                Ok(Err(error)) => {
+            let wait = waiting::shown(self.curator, paths, messages, wait);
+            let wait = signals.unless_ended(wait).await;
+            let wait = wait.map_err(|failure| waiting::interrupted(failure, began, path))?;
+            let leadership = match wait {
+                Ok(leadership) => leadership,
+                Err(error) => {
                     let explained = mixed::explained(self.curator, error, Kind::Leader);
                     return Err(signals.unless_ended(explained).await?);
                 }
@@ -145,15 +143,7 @@ impl Candidate<'_> {
             }
             session => session?,
         };
-        let supervisor = Supervisor {
-            on_lost: supervision.on_lost,
-            grace: supervision.grace(session)?,
-            on_revoke: OnRevoke::Term,
-            servers: self.settings.server.clone(),
-            session,
-            only: false,
-            verbose: self.settings.verbose,
-        };
+        let supervisor = Supervisor::new(supervision, self.settings, session)?;
         supervisor.run(command, &Watched::new([leadership.view()]), signals).await
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Failure {
     code: u8,
     event: Event,
     message: String,
-    /// True if a server refused a request for want of permission.
+    /// True if a server refused the credentials, or a request for want of permission.
     is_unpermitted: bool,
 }
 
@@ -59,6 +59,11 @@ impl Failure {
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(UNAVAILABLE, message)
+    }
+
+    /// A request for which the credentials do not suffice.
+    pub(crate) fn unpermitted(message: impl Into<String>) -> Self {
+        Self { is_unpermitted: true, ..Self::unavailable(message) }
     }
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {
@@ -91,7 +96,7 @@ impl Failure {
         Self::new(of_signal(signal), format!("ended by {name}"))
     }
 
-    /// Adds to a lack of permission the credentials that were sent.
+    /// Adds the credentials that were sent if they do not suffice.
     pub(crate) fn with_credentials(mut self, sent: &str) -> Self {
         if self.is_unpermitted {
             self.message = format!("{}; {sent} (--auth-file)", self.message);
@@ -141,15 +146,16 @@ impl fmt::Display for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         use ErrorKind::{
-            BodyDropped, BodyPanicked, InvalidInput, Lost, PermissionDenied, WouldDeadlock,
+            AuthenticationFailed, BodyDropped, BodyPanicked, InvalidInput, Lost, PermissionDenied,
+            UnusablePath, WouldDeadlock,
         };
         let code = match error.kind() {
-            InvalidInput => USAGE,
+            InvalidInput | UnusablePath => USAGE,
             Lost => LOST,
             WouldDeadlock | BodyPanicked | BodyDropped => INTERNAL,
             _ => UNAVAILABLE,
         };
-        let is_unpermitted = error.kind() == PermissionDenied;
+        let is_unpermitted = matches!(error.kind(), AuthenticationFailed | PermissionDenied);
         Self { is_unpermitted, ..Self::new(code, chain(&error)) }
     }
 }

@@ -1,7 +1,9 @@
-//! The limit of open files.
+//! The limit of open files, and files that `zklock` replaces as a whole.
 
-use std::io;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use rustix::io::Errno;
 
@@ -21,4 +23,26 @@ pub(crate) fn check() -> Result<(), Failure> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Reads a file that is to be replaced. `None` if it does not exist yet. A device must not be replaced, nor a link.
+pub(crate) fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::symlink_metadata(file) {
+        Ok(found) if found.is_file() => fs::read(file).map(Some),
+        Ok(_) => Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Replaces the file by one with this text. A reader finds the old text or the new one.
+pub(crate) fn replace(file: &Path, text: &str) -> io::Result<()> {
+    // In the same folder, and with a name that node_exporter does not read.
+    let unfinished = file.with_file_name(format!(".zklock-{}", uuid::Uuid::new_v4()));
+    let written = fs::write(&unfinished, text);
+    let replaced = written.and_then(|()| fs::rename(&unfinished, file));
+    if replaced.is_err() {
+        let _ = fs::remove_file(&unfinished); // it may not exist
+    }
+    replaced
 }

@@ -2,20 +2,21 @@
 //!
 //! A line says which lock it is about. A process takes part in one lock, or in several at once, so it notes the paths and
 //! the tokens here, and no message has to bring them along.
+//!
+//! `tracing-subscriber` formats the text of a library's message. Its own JSON has other keys than the lines of `zklock`, and no
+//! option renames them.
 
-use std::collections::BTreeMap;
 use std::env;
-use std::fmt::{self, Debug};
+use std::fmt;
 use std::io::{self, IsTerminal};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize, Serializer};
-use tracing::field::{Field, Visit};
 use tracing::{Event as Record, Subscriber};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::format::{self, Format, Full, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -101,35 +102,33 @@ impl Event {
     fn write(self, exit_code: Option<u8>, text: &str) {
         let log = Log::current();
         let line = match log.format {
-            Format::Text => format!("zklock: {}\n", text::visible(text.as_bytes())),
-            Format::TimedText => {
-                format!("{} zklock: {}\n", now(), text::visible(text.as_bytes()))
+            LogFormat::Text => {
+                let time = if log.is_timed { now() + " " } else { String::new() };
+                format!("{time}zklock: {}\n", text::visible(text.as_bytes()))
             }
-            Format::Json => Line { exit_code, ..log.line(self, self.level(), text) }.json(),
+            LogFormat::Json => Line { exit_code, ..log.line(self, self.level(), text) }.json(),
         };
         stderr::write(line.as_bytes());
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Format {
-    Text,
-    /// Text with the time before it.
-    TimedText,
-    Json,
-}
-
 /// What each line of this process is about.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Log {
-    format: Format,
+    format: LogFormat,
+    /// True if text has the time before it.
+    is_timed: bool,
     paths: Vec<String>,
     /// The fencing tokens, in the order of the paths; none while no lock is held.
     tokens: Vec<i64>,
 }
 
-static LOG: Mutex<Log> =
-    Mutex::new(Log { format: Format::Text, paths: Vec::new(), tokens: Vec::new() });
+static LOG: Mutex<Log> = Mutex::new(Log {
+    format: LogFormat::Text,
+    is_timed: false,
+    paths: Vec::new(),
+    tokens: Vec::new(),
+});
 
 /// The variable by which the other processes of a run get the state of the log. The command does not get it.
 pub(crate) const INHERITED: &str = "LOCK_SUPERVISOR_LOG";
@@ -153,20 +152,16 @@ impl Log {
             exit_code: None,
             message,
             target: None,
-            span: None,
-            fields: BTreeMap::new(),
         }
     }
 }
 
 /// Selects the format, and shows the log of the libraries: from level info on if `verbose`, or as `RUST_LOG` selects.
 pub(crate) fn begin(format: LogFormat, verbose: bool) {
-    let format = match format {
-        LogFormat::Json => Format::Json,
-        LogFormat::Text if verbose => Format::TimedText,
-        LogFormat::Text => Format::Text,
-    };
-    Log::change(|log| log.format = format);
+    Log::change(|log| {
+        log.format = format;
+        log.is_timed = verbose;
+    });
     let selected = env::var("RUST_LOG").ok().filter(|selected| !selected.is_empty());
     let selected = selected.and_then(|selected| match EnvFilter::try_new(&selected) {
         Ok(filter) => Some(filter),
@@ -179,8 +174,9 @@ pub(crate) fn begin(format: LogFormat, verbose: bool) {
     let Some(filter) = filter else { return };
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stderr);
     // Each fails only if there is a subscriber already.
-    let _ = if format == Format::Json {
-        subscriber.with_ansi(false).event_format(Json).try_init()
+    let _ = if format == LogFormat::Json {
+        let message = format::format().without_time().with_level(false).with_target(false);
+        subscriber.with_ansi(false).event_format(Json { message }).try_init()
     } else {
         subscriber.with_ansi(io::stderr().is_terminal()).try_init()
     };
@@ -188,7 +184,7 @@ pub(crate) fn begin(format: LogFormat, verbose: bool) {
 
 /// Returns true if each line is a JSON object.
 pub(crate) fn is_json() -> bool {
-    Log::current().format == Format::Json
+    Log::current().format == LogFormat::Json
 }
 
 /// Notes the paths of the locks. Several locks are acquired in the order of their paths.
@@ -238,11 +234,6 @@ struct Line<'a> {
     /// The module of a library that wrote the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<&'a str>,
-    /// The library's work at that time, from the outside in.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    span: Option<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    fields: BTreeMap<&'static str, String>,
 }
 
 impl Line<'_> {
@@ -260,7 +251,10 @@ fn one_or_all<T: Serialize, S: Serializer>(all: &&[T], to: S) -> Result<S::Ok, S
 }
 
 /// Formats the messages of the libraries as lines of JSON.
-struct Json;
+struct Json {
+    /// Formats the message: the spans, the text and the fields.
+    message: Format<Full, ()>,
+}
 
 impl<S, N> FormatEvent<S, N> for Json
 where
@@ -273,33 +267,14 @@ where
         mut writer: Writer<'_>,
         record: &Record<'_>,
     ) -> fmt::Result {
-        let mut fields = Fields::default();
-        record.record(&mut fields);
-        let spans = context.event_scope().into_iter().flat_map(|scope| scope.from_root());
-        let spans: Vec<_> = spans.map(|span| span.name()).collect();
-        let message = fields.0.remove("message").unwrap_or_default();
+        let mut message = String::new();
+        self.message.format_event(context, Writer::new(&mut message), record)?;
         let level = record.metadata().level().as_str().to_lowercase();
         let log = Log::current();
         let line = Line {
             target: Some(record.metadata().target()),
-            span: (!spans.is_empty()).then(|| spans.join(":")),
-            fields: fields.0,
-            ..log.line(Event::Library, &level, &message)
+            ..log.line(Event::Library, &level, message.trim_end())
         };
         writer.write_str(&line.json())
-    }
-}
-
-/// The fields of a library's message, as text.
-#[derive(Default)]
-struct Fields(BTreeMap<&'static str, String>);
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.insert(field.name(), format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.insert(field.name(), value.to_owned());
     }
 }

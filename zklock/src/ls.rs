@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, stdout};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
@@ -44,13 +44,14 @@ pub(crate) async fn ls(arguments: &Ls, settings: &Settings) -> Outcome {
             None => None,
         };
         let (found, records) = look(curator, &arguments.path).await?;
-        if !arguments.json
-            && found.is_empty()
+        if found.is_empty()
             && records.is_empty()
-            && let Some(folder) = tree::folder(curator, &arguments.path).await
+            && let Some(other) = tree::in_place_of_a_lock(curator, &arguments.path).await
         {
-            say(&folder);
-            return too_few.map_or(Ok(0), Err);
+            say(&other);
+            if !arguments.json {
+                return too_few.map_or(Ok(0), Err);
+            }
         }
         if too_few.is_none() && are_strangers(&found) {
             Event::Warning.say(STRANGERS);
@@ -202,7 +203,7 @@ fn row(path: &str, contender: &Contender) -> [String; 8] {
             none.to_owned()
         }),
         text::session(contender.session_id),
-        contender.queued(SystemTime::now()),
+        contender.queued(),
         token(contender),
         text::visible(node.as_bytes()),
     ]

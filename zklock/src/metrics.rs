@@ -2,13 +2,17 @@
 //!
 //! Each run is a process of its own, so values that a run does not change are taken over from the file. A thread writes
 //! the file, because a disk that is full or hangs must not endanger the command.
+//!
+//! The format is written and read here, in 25 lines: `prometheus-client` writes OpenMetrics, whose counters the collector takes for
+//! untyped values; `metrics-exporter-prometheus` needs 17 more crates, and `prometheus-parse` seven, to read the text.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
@@ -16,18 +20,48 @@ use tokio::time::Instant;
 use crate::arguments::Command;
 use crate::background::Background;
 use crate::exit::{Failure, Outcome, PATIENCE, USAGE};
+use crate::files;
 use crate::log::Event;
 
 /// Time limit for the first write.
 const FIRST: Duration = Duration::from_secs(5);
 
+/// The first characters of each file of `zklock`.
+const OURS: &str = "# HELP zklock_";
+
+const LAST_RUN: &str = "zklock_last_run_timestamp_seconds";
+const LAST_SUCCESS: &str = "zklock_last_success_timestamp_seconds";
+const EXIT_CODE: &str = "zklock_last_exit_code";
+const LAST_WAIT: &str = "zklock_last_wait_seconds";
+const HELD: &str = "zklock_held";
+const LAST_HOLD: &str = "zklock_last_hold_seconds";
+const LOSSES: &str = "zklock_losses_total";
+
+/// The name of each metric, its type and its description, in the order of the file.
+const METRICS: [(&str, &str, &str); 7] = [
+    (LAST_RUN, "gauge", "Start of the last run, in seconds since 1970."),
+    (LAST_SUCCESS, "gauge", "End of the last run with exit code 0, in seconds since 1970."),
+    (EXIT_CODE, "gauge", "Exit code of the run that ended last."),
+    (LAST_WAIT, "gauge", "Duration of the last wait for the lock, connecting included."),
+    (HELD, "gauge", "1 while the lock is held, or else 0."),
+    (LAST_HOLD, "gauge", "Duration of the last hold, up to its release or its loss."),
+    (LOSSES, "counter", "Locks that were lost while they were held."),
+];
+
+/// The values in the file by name. Those that are not known yet are missing.
+type Values = BTreeMap<&'static str, f64>;
+
 /// The metrics of this process, if there is a file for them.
-static METRICS: OnceLock<Metrics> = OnceLock::new();
+static OF_THIS_PROCESS: OnceLock<&'static Metrics> = OnceLock::new();
 
 struct Metrics {
     writer: Background,
-    textfile: Arc<Textfile>,
+    file: PathBuf,
+    /// The labels of each value, as they are in the file.
+    labels: String,
     progress: Mutex<Progress>,
+    /// True once a warning was given. There is only one, however often a write fails.
+    is_warned: AtomicBool,
 }
 
 /// Exactly one of these is set, until this process ends.
@@ -43,68 +77,58 @@ struct Progress {
 /// A usage error for a file that cannot be written at this place. A disk that is full causes only a warning.
 pub(crate) fn begin(command: &Command) -> Result<(), Failure> {
     let file = match command {
-        Command::Run(run) => run.metrics_file.as_deref(),
-        Command::Elect(elect) => elect.metrics_file.as_deref(),
+        Command::Run(run) => run.metrics_file.clone(),
+        Command::Elect(elect) => elect.metrics_file.clone(),
         _ => None,
     };
     let Some(file) = file else { return Ok(()) };
-    let textfile = Arc::new(Textfile::new(file, command.paths()));
-    let writer = match Background::start("metrics") {
-        Ok(writer) => writer,
-        Err(error) => {
-            textfile.warn(&error);
-            return Ok(());
-        }
-    };
-    let waits_since = Some(Instant::now());
-    let first = Arc::clone(&textfile);
+    let progress = Progress { waits_since: Some(Instant::now()), holds_since: None };
+    // It lasts as long as this process, and the thread that writes uses it.
+    let metrics: &'static Metrics = Box::leak(Box::new(Metrics {
+        writer: Background::start("metrics")?,
+        file,
+        labels: labels(command.paths()),
+        progress: Mutex::new(progress),
+        is_warned: AtomicBool::new(false),
+    }));
     let last_run = seconds_since_1970();
     let (written, result) = sync_channel(1);
-    writer.add(move || {
-        let is_written =
-            first.check().and_then(|()| first.update(|values| values.last_run = last_run));
+    metrics.writer.add(move || {
+        let is_written = metrics.check().and_then(|()| {
+            metrics.update(|values, _| values.extend(last_run.map(|start| (LAST_RUN, start))))
+        });
         let _ = written.send(is_written); // not received after the time limit
     });
     match result.recv_timeout(FIRST) {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            let failure = textfile.failure(&error);
+            let failure = metrics.failure(&error);
             if failure.code() == USAGE {
                 return Err(failure);
             }
-            textfile.warn(&error);
+            metrics.warn(&error);
         }
-        Err(_) => textfile.warn(&ErrorKind::TimedOut.into()),
+        Err(_) => metrics.warn(&ErrorKind::TimedOut.into()),
     }
-    let progress = Progress { waits_since, holds_since: None };
-    let metrics = Metrics { writer, textfile, progress: Mutex::new(progress) };
-    let _ = METRICS.set(metrics); // this function is called once
+    let _ = OF_THIS_PROCESS.set(metrics); // this function is called once
     Ok(())
 }
 
 /// Records that the lock is held.
 pub(crate) fn acquired() {
-    record(|progress| {
-        let waited = elapsed(progress.waits_since.take());
-        progress.holds_since = Some(Instant::now());
-        move |values| {
-            values.waited = waited;
-            values.is_held = Some(1.0);
-        }
+    record(|values, progress, now| {
+        progress.end_wait(values, now);
+        progress.holds_since = Some(now);
+        values.insert(HELD, 1.0);
     });
 }
 
 /// Records that the lock is lost. A second call for the same hold does nothing.
 pub(crate) fn lost() {
-    record(|progress| {
-        let held = elapsed(progress.holds_since.take());
-        progress.waits_since.get_or_insert_with(Instant::now);
-        move |values| {
-            if held.is_some() {
-                values.held = held;
-                values.is_held = Some(0.0);
-                values.losses = values.losses.map_or(Some(1.0), |losses| Some(losses + 1.0));
-            }
+    record(|values, progress, now| {
+        progress.waits_since.get_or_insert(now);
+        if progress.end_hold(values, now) {
+            *values.entry(LOSSES).or_default() += 1.0;
         }
     });
 }
@@ -120,44 +144,44 @@ pub(crate) fn ended(outcome: &Outcome) {
             failure.code()
         }
     };
-    record(|progress| {
-        let waited = elapsed(progress.waits_since.take());
-        let held = elapsed(progress.holds_since.take());
-        let last_success = if code == 0 { seconds_since_1970() } else { None };
-        move |values| {
-            values.exit_code = Some(code.into());
-            values.last_success = last_success.or(values.last_success);
-            values.waited = waited.or(values.waited);
-            if held.is_some() {
-                values.held = held;
-                values.is_held = Some(0.0);
-            }
-        }
+    let success = seconds_since_1970().filter(|_| code == 0);
+    record(move |values, progress, now| {
+        progress.end_wait(values, now);
+        progress.end_hold(values, now);
+        values.insert(EXIT_CODE, code.into());
+        values.extend(success.map(|end| (LAST_SUCCESS, end)));
     });
-    if let Some(Metrics { writer, textfile, .. }) = METRICS.get()
-        && !writer.flush(PATIENCE)
+    if let Some(metrics) = OF_THIS_PROCESS.get()
+        && !metrics.writer.flush(PATIENCE)
     {
-        textfile.warn(&ErrorKind::TimedOut.into());
+        metrics.warn(&ErrorKind::TimedOut.into());
     }
 }
 
-/// Changes the progress at once, and the file later.
-fn record<Change>(step: impl FnOnce(&mut Progress) -> Change)
-where
-    Change: FnOnce(&mut Values) + Send + 'static,
-{
-    let Some(Metrics { writer, textfile, progress }) = METRICS.get() else { return };
-    let change = step(&mut progress.lock().unwrap_or_else(PoisonError::into_inner));
-    let textfile = Arc::clone(textfile);
-    writer.add(move || {
-        if let Err(error) = textfile.update(change) {
-            textfile.warn(&error);
+/// Changes the values, as of now, when the thread comes to it.
+fn record(change: impl FnOnce(&mut Values, &mut Progress, Instant) + Send + 'static) {
+    let Some(metrics) = OF_THIS_PROCESS.get() else { return };
+    let now = Instant::now();
+    metrics.writer.add(move || {
+        if let Err(error) = metrics.update(|values, progress| change(values, progress, now)) {
+            metrics.warn(&error);
         }
     });
 }
 
-fn elapsed(since: Option<Instant>) -> Option<f64> {
-    since.map(|since| rounded(since.elapsed()))
+impl Progress {
+    fn end_wait(&mut self, values: &mut Values, now: Instant) {
+        let since = self.waits_since.take();
+        values.extend(since.map(|since| (LAST_WAIT, rounded(now - since))));
+    }
+
+    /// Returns false if the lock was not held.
+    fn end_hold(&mut self, values: &mut Values, now: Instant) -> bool {
+        let Some(since) = self.holds_since.take() else { return false };
+        values.insert(HELD, 0.0);
+        values.insert(LAST_HOLD, rounded(now - since));
+        true
+    }
 }
 
 fn seconds_since_1970() -> Option<f64> {
@@ -169,55 +193,27 @@ fn rounded(time: Duration) -> f64 {
     (time.as_secs_f64() * 1000.0).round() / 1000.0
 }
 
-struct Textfile {
-    file: PathBuf,
-    /// The labels of each value, as they are in the file.
-    labels: String,
-    /// True once a warning was given. There is only one, however often a write fails.
-    is_warned: AtomicBool,
-}
-
-impl Textfile {
-    fn new(file: &Path, paths: &[String]) -> Self {
-        let labels = format!("{{path=\"{}\"}}", escaped(&paths.join(", ")));
-        Self { file: file.to_owned(), labels, is_warned: AtomicBool::new(false) }
-    }
-
+impl Metrics {
     /// Rejects a file that `zklock` must not replace, such as a device or a script.
     fn check(&self) -> io::Result<()> {
-        let found = match fs::symlink_metadata(&self.file) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            found => found?,
-        };
-        if !found.is_file() {
-            let wrong = "it is not a regular file";
-            return Err(io::Error::new(ErrorKind::InvalidInput, wrong));
+        match files::read(&self.file)? {
+            Some(text) if !text.is_empty() && !text.starts_with(OURS.as_bytes()) => {
+                let wrong = "zklock did not write the file that is there; name another one";
+                Err(io::Error::new(ErrorKind::InvalidInput, wrong))
+            }
+            _ => Ok(()),
         }
-        let mut start = Vec::new();
-        File::open(&self.file)?.take(OURS.len() as u64).read_to_end(&mut start)?;
-        if start.is_empty() || start == OURS.as_bytes() {
-            return Ok(());
-        }
-        let wrong = "zklock did not write the file that is there; name another one";
-        Err(io::Error::new(ErrorKind::InvalidInput, wrong))
     }
 
     /// Changes values, and replaces the file by one with all values.
-    fn update(&self, change: impl FnOnce(&mut Values)) -> io::Result<()> {
+    fn update(&self, change: impl FnOnce(&mut Values, &mut Progress)) -> io::Result<()> {
         let before = match fs::read_to_string(&self.file) {
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
             read => read?,
         };
-        let mut values = Values::read(&before, &self.labels);
-        change(&mut values);
-        // In the same folder, and with a name that node_exporter does not read.
-        let unfinished = self.file.with_file_name(format!(".zklock-{}", uuid::Uuid::new_v4()));
-        let written = fs::write(&unfinished, values.text(&self.labels));
-        let replaced = written.and_then(|()| fs::rename(&unfinished, &self.file));
-        if replaced.is_err() {
-            let _ = fs::remove_file(&unfinished); // it may not exist
-        }
-        replaced
+        let mut values = values(&before, &self.labels);
+        change(&mut values, &mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
+        files::replace(&self.file, &text(&values, &self.labels))
     }
 
     fn failure(&self, error: &io::Error) -> Failure {
@@ -232,98 +228,29 @@ impl Textfile {
     }
 }
 
-/// The first characters of each file of `zklock`.
-const OURS: &str = "# HELP zklock_";
-
-/// The values in the file. Those that are not known yet are left out.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Values {
-    last_run: Option<f64>,
-    last_success: Option<f64>,
-    exit_code: Option<f64>,
-    waited: Option<f64>,
-    is_held: Option<f64>,
-    held: Option<f64>,
-    losses: Option<f64>,
+/// Reads the values with these labels. Anything else in the file is dropped.
+fn values(text: &str, labels: &str) -> Values {
+    let mut values = Values::from([(HELD, 0.0), (LOSSES, 0.0)]);
+    for (name, ..) in METRICS {
+        let of = |line: &str| line.strip_prefix(name)?.strip_prefix(labels)?.trim().parse().ok();
+        values.extend(text.lines().find_map(of).map(|value| (name, value)));
+    }
+    values
 }
 
-/// A metric: its value, its name, its type, and its description.
-struct Metric<'a>(&'a mut Option<f64>, &'static str, &'static str, &'static str);
-
-impl Values {
-    fn metrics(&mut self) -> [Metric<'_>; 7] {
-        [
-            Metric(
-                &mut self.last_run,
-                "zklock_last_run_timestamp_seconds",
-                "gauge",
-                "Start of the last run, in seconds since 1970.",
-            ),
-            Metric(
-                &mut self.last_success,
-                "zklock_last_success_timestamp_seconds",
-                "gauge",
-                "End of the last run with exit code 0, in seconds since 1970.",
-            ),
-            Metric(
-                &mut self.exit_code,
-                "zklock_last_exit_code",
-                "gauge",
-                "Exit code of the run that ended last.",
-            ),
-            Metric(
-                &mut self.waited,
-                "zklock_last_wait_seconds",
-                "gauge",
-                "Duration of the last wait for the lock, connecting included.",
-            ),
-            Metric(
-                &mut self.is_held,
-                "zklock_held",
-                "gauge",
-                "1 while the lock is held, or else 0.",
-            ),
-            Metric(
-                &mut self.held,
-                "zklock_last_hold_seconds",
-                "gauge",
-                "Duration of the last hold, up to its release or its loss.",
-            ),
-            Metric(
-                &mut self.losses,
-                "zklock_losses_total",
-                "counter",
-                "Locks that were lost while they were held.",
-            ),
-        ]
-    }
-
-    /// Reads the values with these labels. Anything else in the file is dropped.
-    fn read(text: &str, labels: &str) -> Self {
-        let mut values = Self { is_held: Some(0.0), losses: Some(0.0), ..Self::default() };
-        for Metric(value, name, ..) in values.metrics() {
-            let of =
-                |line: &str| line.strip_prefix(name)?.strip_prefix(labels)?.trim().parse().ok();
-            *value = text.lines().find_map(of).or(*value);
-        }
-        values
-    }
-
-    fn text(&mut self, labels: &str) -> String {
-        let mut text = String::new();
-        for Metric(value, name, kind, help) in self.metrics() {
-            if let Some(value) = value {
-                text.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
-                text.push_str(&format!("{name}{labels} {value}\n"));
-            }
-        }
-        text
-    }
+fn text(values: &Values, labels: &str) -> String {
+    let metric = |(name, kind, help): (&str, &str, &str)| {
+        let value = values.get(name)?;
+        Some(format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{labels} {value}\n"))
+    };
+    METRICS.into_iter().filter_map(metric).collect()
 }
 
-/// Escapes the value of a label.
-fn escaped(value: &str) -> String {
-    value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+/// Returns the label of these paths.
+fn labels(paths: &[String]) -> String {
+    let paths = paths.join(", ");
+    let escaped = paths.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+    format!("{{path=\"{escaped}\"}}")
 }
 
 #[cfg(test)]
@@ -333,19 +260,15 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again_whatever_the_path() {
         for path in ["/jobs/a", r#"/a"b\c\\"d"#, "/a\nb", "/a} 7", "/größe", ""] {
-            let labels = Textfile::new(Path::new("x"), &[path.to_owned()]).labels;
-            let mut values = Values {
-                last_run: Some(1_732_630_395.123),
-                exit_code: Some(76.0),
-                losses: Some(3.0),
-                ..Values::read("", &labels)
-            };
-            let text = values.text(&labels);
-            assert_eq!(Values::read(&text, &labels), values, "{text}");
+            let labels = labels(&[path.to_owned()]);
+            let mut written = values("", &labels);
+            written.extend([(LAST_RUN, 1_732_630_395.123), (EXIT_CODE, 76.0), (LOSSES, 3.0)]);
+            let text = text(&written, &labels);
+            assert_eq!(values(&text, &labels), written, "{text}");
             assert!(text.starts_with(OURS) && text.ends_with('\n'), "{text}");
             assert_eq!(text.matches("# TYPE ").count(), 4, "{text}");
-            let others = Values::read(&text, "{path=\"/other\"}");
-            assert_eq!(others, Values::read("", &labels));
+            let others = values(&text, "{path=\"/other\"}");
+            assert_eq!(others, values("", &labels));
         }
     }
 }

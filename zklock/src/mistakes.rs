@@ -1,11 +1,11 @@
 //! Explains a mistake on the command line better than `clap` does: a bad variable, and a missing `--`.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 
-use crate::arguments::{command, command_with};
+use crate::arguments::command;
 
 /// The advice if a command was taken for paths and options.
 pub(crate) const DASHES: &str = "write -- before the command, as in zklock run PATH -- COMMAND";
@@ -15,31 +15,35 @@ pub(crate) fn explained(error: &clap::Error) -> Option<String> {
     of_variable(error).or_else(|| of_missing_dashes(error))
 }
 
-/// Returns the message about a bad variable, which `clap` takes for an option, if there is one: the command line has another
-/// result without it.
+/// Returns the message about a bad variable, which `clap` takes for an option, if there is one.
 fn of_variable(error: &clap::Error) -> Option<String> {
     use ErrorKind::{InvalidUtf8, InvalidValue, ValueValidation};
-    if !matches!(error.kind(), InvalidUtf8 | InvalidValue | ValueValidation) {
-        return None;
-    }
-    let text = error.to_string();
-    let is_cause = |variable: &str| {
-        let without = command_with(|other| other != variable);
-        let result = without.try_get_matches_from(env::args_os());
-        result.map_or_else(|other| other.to_string() != text, |_| true)
-    };
-    for argument in command().get_arguments() {
-        let Some(variable) = argument.get_env().and_then(OsStr::to_str) else { continue };
-        let Some(value) = env::var_os(variable).filter(|_| is_cause(variable)) else { continue };
-        if value.is_empty() {
-            return Some(empty(variable));
+    let all = command();
+    let mut variables =
+        all.get_arguments().filter_map(|argument| Some((argument, argument.get_env()?.to_str()?)));
+    let value_of = |variable: &str| env::var_os(variable);
+    match error.kind() {
+        InvalidUtf8 => {
+            let is_text =
+                |variable| value_of(variable).is_none_or(|value| value.to_str().is_some());
+            let (_, variable) = variables.find(|(_, variable)| !is_text(variable))?;
+            Some(format!("{variable} is not UTF-8"))
         }
-        if value.to_str().is_none() {
-            return Some(format!("{variable} is not UTF-8"));
+        InvalidValue | ValueValidation => {
+            let named = error.get(ContextKind::InvalidArg)?.to_string();
+            let (argument, variable) =
+                variables.find(|(argument, _)| argument.to_string() == named)?;
+            let option = format!("--{}", argument.get_long()?);
+            let is_given = |word: OsString| word.to_string_lossy().starts_with(&option);
+            let value = value_of(variable).filter(|_| !env::args_os().any(is_given))?;
+            if value.is_empty() {
+                return Some(empty(variable));
+            }
+            let text = error.to_string();
+            Some(first_paragraph(&text).replace(&format!("'{named}'"), variable))
         }
-        return Some(first_paragraph(&text).replace(&format!("'{argument}'"), variable));
+        _ => None,
     }
-    None
 }
 
 /// Returns the message about a command without `--` before it, if there is one: `clap` took its words and options for those of

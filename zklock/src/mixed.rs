@@ -12,9 +12,9 @@ use crate::exit::Failure;
 pub(crate) async fn explained(curator: &Curator, error: Error, asked: Kind) -> Failure {
     if let Some(path) = error.path().filter(|_| error.kind() == ErrorKind::UnusablePath)
         && let Ok(Ok(all)) = timeout(FAREWELL, contenders(curator, path)).await
-        && let Some(other) = oldest(&all, |one| one.queue() != (asked.queue(), false))
+        && let Some(failure) = other(path, &all, asked)
     {
-        return failure(path, other.kind, other, asked);
+        return failure;
     }
     error.into()
 }
@@ -57,13 +57,21 @@ pub(crate) async fn check(
     }))
 }
 
-/// Returns the contender that came first: a younger one may be about to be refused as well.
-fn oldest(all: &[Contender], is_other: impl Fn(&Contender) -> bool) -> Option<&Contender> {
-    all.iter().filter(|one| is_other(one)).min_by_key(|one| one.fencing_token)
+/// Returns the failure if a contender of another recipe is among `all`: the one that came first, because a younger one may be about to
+/// be refused as well. kazoo's contenders do not see ours.
+pub(crate) fn other(path: &str, all: &[Contender], asked: Kind) -> Option<Failure> {
+    // The mutex of a semaphore proves nothing: `locks` may be the name of another lock.
+    let proves = |one: &Contender| match one.kind {
+        Kind::Lease => one.participant.kind() == Some(ContenderKind::Lease),
+        _ => !one.is_of_kazoo(),
+    };
+    let is_other = |one: &&Contender| proves(one) && one.kind.queue() != asked.queue();
+    let other = all.iter().filter(is_other).min_by_key(|one| one.fencing_token)?;
+    Some(failure(path, other.kind, other, asked))
 }
 
 fn failure(path: &str, kind: Kind, other: &Participant, asked: Kind) -> Failure {
-    Failure::unavailable(format!(
+    Failure::usage(format!(
         "{path} is used by {} ({}); you asked for {}: use a path of its own for each",
         kind.recipe(),
         who(other),

@@ -89,34 +89,13 @@ fn name(command: &clap::Command) -> &str {
     command.get_display_name().unwrap_or(command.get_name())
 }
 
-/// Returns the command with its options and their values.
+/// Returns the usage of the command.
 fn synopsis(command: &clap::Command) -> String {
-    let mut line = vec![bold(command.get_bin_name().unwrap_or(command.get_name()))];
-    let own = |option: &&clap::Arg| {
-        let is_help = matches!(option.get_id().as_str(), "help" | "version");
-        !is_help && !option.is_positional() && !option.is_global_set()
-    };
-    for option in command.get_arguments().filter(own) {
-        let short = option.get_short().map(|letter| format!("-{letter}"));
-        let long = option.get_long().map(|word| format!("--{word}"));
-        let values = option.get_num_args().unwrap_or_default();
-        let value = option.get_value_names().unwrap_or_default().join(" ");
-        line.push(roman(" ["));
-        line.push(bold(short.or(long).unwrap_or_default()));
-        if values.takes_values() && values.min_values() == 0 {
-            line.extend([roman("[="), italic(value), roman("]")]);
-        } else if values.takes_values() {
-            line.extend([roman(" "), italic(value)]);
-        }
-        line.push(roman("]"));
-    }
-    // The usage says in which order the rest follows.
+    let name = command.get_bin_name().unwrap_or(command.get_name());
     let usage = command.clone().render_usage().to_string();
-    let rest = usage.split_once("[OPTIONS]").map_or("", |(_, rest)| rest);
-    line.push(roman(" [connection options]"));
-    line.push(italic(rest.replace(['<', '>'], "")));
+    let rest = usage.split_once(name).map_or("", |(_, rest)| rest);
     let mut roff = Roff::default();
-    roff.control("SH", ["SYNOPSIS"]).text(line);
+    roff.control("SH", ["SYNOPSIS"]).text([bold(name), italic(rest.replace(['<', '>'], ""))]);
     roff.render()
 }
 

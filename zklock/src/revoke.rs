@@ -1,7 +1,5 @@
 //! `zklock revoke`.
 
-use std::time::SystemTime;
-
 use zookeeper_recipes::interop::Revoker;
 
 use crate::arguments::Revoke;
@@ -26,7 +24,7 @@ pub(crate) async fn revoke(arguments: &Revoke, settings: &Settings) -> Outcome {
                 Ok(true) => {
                     let does = if contender.holds { "holds it" } else { "waits for it" };
                     let who = contender.who();
-                    let queued = contender.queued(SystemTime::now());
+                    let queued = contender.queued();
                     let node = text::visible(contender.node_name().as_bytes());
                     print(&format!("asked {who}, which {does} and queued {queued} ago ({node})\n"))
                 }
@@ -35,7 +33,7 @@ pub(crate) async fn revoke(arguments: &Revoke, settings: &Settings) -> Outcome {
             is_there = true;
         }
         if !is_there {
-            say(&nobody(path, node));
+            say(&nobody(curator, path, node).await);
         }
         first.outcome()
     })

@@ -5,20 +5,18 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
-use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{
-    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName,
 };
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{
     AlertDescription, CertificateError, ClientConfig, Error, InconsistentKeys, RootCertStore,
@@ -92,7 +90,7 @@ pub(crate) async fn handshake(
     let connector = TlsConnector::from(Arc::new(config));
     let mut stream = match timeout(limit, connector.connect(name, stream)).await {
         Err(_) => return Err("accepts connections, but is silent in a TLS handshake".into()),
-        Ok(connected) => connected.map_err(|error| cause(&error, host, tls))?,
+        Ok(connected) => connected.map_err(|error| cause(&error, tls))?,
     };
     // With TLS 1.3 the server checks the client's certificate only now. Any answer shows that it is done with that.
     let asked = async {
@@ -100,7 +98,7 @@ pub(crate) async fn handshake(
         stream.read(&mut [0; 64]).await
     };
     match timeout(limit, asked).await {
-        Ok(Err(error)) => Err(cause(&error, host, tls)),
+        Ok(Err(error)) => Err(cause(&error, tls)),
         Ok(Ok(_)) | Err(_) => Ok(()),
     }
 }
@@ -136,23 +134,15 @@ fn roots(text: &str) -> RootCertStore {
 }
 
 /// Describes why the handshake failed.
-fn cause(error: &io::Error, host: &str, tls: &Tls) -> Reaction {
+fn cause(error: &io::Error, tls: &Tls) -> Reaction {
     let ca = tls.authority.display();
     let does = match error.get_ref().and_then(|error| error.downcast_ref::<Error>()) {
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
             format!("has a certificate of an unknown issuer: {ca} (--tls-ca) does not have it")
         }
-        Some(Error::InvalidCertificate(error)) => match (dated(error), error) {
-            (Some(dated), _) => format!(
-                "has a certificate that {dated}: replace it there, or correct this machine's clock"
-            ),
-            (None, CertificateError::NotValidForNameContext { presented, .. }) => {
-                let names: Vec<_> = presented.iter().map(|name| bare(name)).collect();
-                let names = names.join(", ");
-                format!("has a certificate for {names}, not for {host}: correct --server")
-            }
-            (None, error) => format!("has a certificate that cannot be trusted: {error}"),
-        },
+        Some(Error::InvalidCertificate(error)) => {
+            format!("has a certificate that cannot be trusted: {error}")
+        }
         Some(Error::AlertReceived(alert)) => refusal(*alert, tls),
         Some(Error::InvalidMessage(_)) => "is not a TLS port: it answers without TLS".to_owned(),
         Some(error) => format!("fails the TLS handshake: {error}"),
@@ -162,11 +152,6 @@ fn cause(error: &io::Error, host: &str, tls: &Tls) -> Reaction {
         None => return format!("ends the TLS handshake: {error}").into(),
     };
     Reaction::refusal(does)
-}
-
-/// Returns the name in `DnsName("zk1")` or `IpAddress(127.0.0.1)`.
-fn bare(name: &str) -> &str {
-    name.split_once('(').map_or(name, |(_, name)| name.trim_end_matches(')').trim_matches('"'))
 }
 
 /// Describes why the server refuses the client.
@@ -180,55 +165,6 @@ fn refusal(alert: AlertDescription, tls: &Tls) -> String {
             alert => format!("refuses the TLS handshake: alert {alert:?}"),
         };
     };
-    let dated = own_certificate(certificate, tls).map(|dated| format!(", which {dated}"));
     let certificate = certificate.display();
-    let dated = dated.unwrap_or_default();
-    format!("refuses the certificate in {certificate} (--tls-cert){dated}: alert {alert:?}")
-}
-
-/// Returns since or until when the client's own certificate is not valid, if it is not.
-fn own_certificate(certificate: &Path, tls: &Tls) -> Option<String> {
-    let text = read(certificate).ok()?;
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(text.as_bytes()).flatten().collect();
-    let (own, others) = chain.split_first()?;
-    let roots = Arc::new(roots(&read(&tls.authority).ok()?));
-    let provider: Arc<CryptoProvider> = Arc::new(default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build().ok()?;
-    match verifier.verify_client_cert(own, others, UnixTime::now()) {
-        Err(Error::InvalidCertificate(error)) => dated(&error),
-        _ => None,
-    }
-}
-
-fn dated(error: &CertificateError) -> Option<String> {
-    let date = |time: &UnixTime| {
-        humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(time.as_secs()))
-    };
-    match error {
-        CertificateError::ExpiredContext { not_after, .. } => {
-            Some(format!("expired on {}", date(not_after)))
-        }
-        CertificateError::NotValidYetContext { not_before, .. } => {
-            Some(format!("is not valid before {}", date(not_before)))
-        }
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_a_certificate_are_shown_without_their_type() {
-        let rows = [
-            ("DnsName(\"zk1.example.org\")", "zk1.example.org"),
-            ("DnsName(\"*.example.org\")", "*.example.org"),
-            ("IpAddress(127.0.0.1)", "127.0.0.1"),
-            ("unsupported", "unsupported"),
-        ];
-        for (name, expected) in rows {
-            assert_eq!(bare(name), expected);
-        }
-    }
+    format!("refuses the certificate in {certificate} (--tls-cert): alert {alert:?}")
 }

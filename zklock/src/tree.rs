@@ -54,16 +54,18 @@ pub(crate) async fn print_all(curator: &Curator, arguments: &Ls) -> Outcome {
     print(&text::table(&rows))
 }
 
-/// Returns the message about a path without contenders that has other znodes below it; `None` if it has none, or may not
-/// be listed.
-pub(crate) async fn folder(curator: &Curator, path: &str) -> Option<String> {
-    let (children, _) = list(curator, path).await.ok()??;
+/// Returns the message about a path without contenders that does not exist, or has other znodes below it; `None` if it is an unused
+/// lock, or may not be listed.
+pub(crate) async fn in_place_of_a_lock(curator: &Curator, path: &str) -> Option<String> {
+    let Some((children, _)) = list(curator, path).await.ok()? else {
+        return Some(format!("nothing is at {path}: the path does not exist"));
+    };
     let is_other = |child: &String| {
         let is_part = SEMAPHORE.iter().chain(&ONCE).any(|part| child == part);
         !is_part && ContenderKind::of_node(child).is_none()
     };
-    let is_folder = children.iter().any(is_other);
     let text = "is a folder that nobody holds or waits for: zklock ls -r";
+    let is_folder = children.iter().any(is_other);
     is_folder.then(|| format!("{path} {text} {path} lists the locks below it"))
 }
 
@@ -130,55 +132,46 @@ async fn walk(curator: &Curator, root: &str) -> Result<Vec<Line>, Error> {
     list(curator, root).await?; // below the root an error is a line
     let turns = Semaphore::new(TOGETHER);
     let mut lines = Vec::new();
-    let mut groups = BTreeMap::new();
     let mut level = vec![root.to_owned()];
     while !level.is_empty() {
         let looks = mem::take(&mut level).into_iter().map(|path| look(curator, path, &turns));
         let mut looks = stream::iter(looks).buffer_unordered(TOGETHER);
         while let Some(seen) = looks.next().await {
-            match seen? {
-                Seen::Nothing => {}
-                Seen::Member(path, _) if path == root => {}
-                Seen::Member(path, since) => {
-                    let group = path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
-                    groups.entry(group).or_insert_with(Line::default).add(true, Some(since));
-                }
-                Seen::Znode(found, below) => {
-                    lines.extend(found);
-                    level.extend(below);
-                }
-            }
+            let (found, below) = seen?;
+            lines.extend(found);
+            level.extend(below);
         }
     }
-    let group = |(path, line): (String, Line)| {
-        let path = if path.is_empty() { "/".to_owned() } else { path };
-        Line { path, kind: Some("group"), ..line }
-    };
-    lines.extend(groups.into_iter().map(group));
     lines.sort_by(|one, other| (&one.path, one.kind).cmp(&(&other.path, other.kind)));
+    // The members of a group have a line each.
+    lines.dedup_by(|next, line| {
+        let is_same = (&next.path, next.kind) == (&line.path, line.kind) && next.error.is_none();
+        if is_same {
+            line.add(true, next.oldest_hold);
+        }
+        is_same
+    });
     Ok(lines)
 }
 
-/// The findings of a look at a path.
-enum Seen {
-    /// The znode was deleted meanwhile.
-    Nothing,
-    /// An ephemeral znode that is no contender's, and so a member of its parent's group: its path and its time of creation.
-    Member(String, SystemTime),
-    /// The lines of the path, and the paths to look at next.
-    Znode(Vec<Line>, Vec<String>),
-}
-
-async fn look(curator: &Curator, path: String, turns: &Semaphore) -> Result<Seen, Error> {
+/// Returns the lines of a path, and the paths to look at next.
+async fn look(
+    curator: &Curator,
+    path: String,
+    turns: &Semaphore,
+) -> Result<(Vec<Line>, Vec<String>), Error> {
     let (children, stat) = match list(curator, &path).await {
         Ok(Some(listed)) => listed,
-        Ok(None) => return Ok(Seen::Nothing),
-        Err(error) => {
-            return unreadable(path, error).map(|line| Seen::Znode(vec![line], Vec::new()));
-        }
+        Ok(None) => return Ok(Default::default()), // it was deleted meanwhile
+        Err(error) => return unreadable(path, error).map(|line| (vec![line], Vec::new())),
     };
+    // An ephemeral znode that is no contender's is a member of its parent's group.
     if stat.ephemeral_owner != 0 {
-        return Ok(Seen::Member(path, created(&stat)));
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let group = if parent.is_empty() { "/" } else { parent };
+        let mut line = Line { path: group.to_owned(), kind: Some("group"), ..Line::default() };
+        line.add(true, Some(created(&stat)));
+        return Ok((vec![line], Vec::new()));
     }
     let is_contender = |child: &String| ContenderKind::of_node(child).is_some();
     let (contending, others): (Vec<_>, Vec<_>) = children.into_iter().partition(is_contender);
@@ -204,7 +197,7 @@ async fn look(curator: &Curator, path: String, turns: &Semaphore) -> Result<Seen
     let is_part = |child: &String| is_semaphore && SEMAPHORE.contains(&child.as_str());
     let below = others.iter().filter(|child| !is_part(child));
     let below = below.map(|child| format!("{}/{child}", path.trim_end_matches('/'))).collect();
-    Ok(Seen::Znode(lines, below))
+    Ok((lines, below))
 }
 
 /// Lists the children of a path, also over a reconnection. `None` if there is no such path.

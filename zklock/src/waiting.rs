@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::io::{self, IsTerminal};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use zookeeper_recipes::Curator;
@@ -17,7 +17,7 @@ use crate::observe::until;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::reap_all;
-use crate::text::{self, ordinal};
+use crate::text;
 
 /// The first message comes after this time; a lock that is acquired sooner causes none.
 const BEFORE_FIRST: Duration = Duration::from_millis(300);
@@ -29,8 +29,6 @@ const ASK_EACH: Duration = Duration::from_millis(20);
 /// The first message of a wait without a terminal, and the pause between two.
 const FIRST_LINE: Duration = Duration::from_secs(10);
 const NEXT_LINE: Duration = Duration::from_secs(60);
-/// Time limit for querying the holder when a signal ends the wait.
-const AT_SIGNAL: Duration = Duration::from_millis(500);
 
 /// The messages during a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,33 +56,18 @@ impl Messages {
     }
 }
 
-/// The beginning of a wait.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Began {
-    at: Instant,
-    /// The session that creates the node of this process, unless it expires meanwhile.
-    session: Option<i64>,
-}
-
-impl Began {
-    pub(crate) fn now(curator: &Curator) -> Self {
-        Self { at: Instant::now(), session: curator.session_id().ok() }
-    }
-}
-
 /// Waits, and meanwhile says what this process waits for.
 pub(crate) async fn shown<T>(
     curator: &Curator,
     paths: &[String],
     messages: Messages,
-    began: Began,
     wait: impl Future<Output = T>,
 ) -> T {
     let shown = async {
         match messages {
             Messages::Nothing => pending().await,
-            Messages::Changes => follow(curator, paths, began).await,
-            Messages::Minutes => remind(async || queue_now(curator, paths, began).await).await,
+            Messages::Changes => follow(curator, paths).await,
+            Messages::Minutes => remind(async || queue_now(curator, paths).await).await,
         }
     };
     tokio::select! {
@@ -124,34 +107,9 @@ pub(crate) async fn connected<T>(
 }
 
 /// Adds to the failure of a signal what this process has waited for since `began`.
-fn interrupted(failure: Failure, began: Instant, what: &str) -> Failure {
+pub(crate) fn interrupted(failure: Failure, began: Instant, what: &str) -> Failure {
     let waited = text::age(began.elapsed());
     Failure::new(failure.code(), format!("{failure} after {waited} of waiting for {what}"))
-}
-
-/// Adds to the failure of a signal the paths for which this process has waited since `began`. `holder` says who holds them.
-pub(crate) async fn interrupted_at(
-    paths: &[String],
-    failure: Failure,
-    began: Began,
-    holder: impl Future<Output = Option<String>>,
-) -> Failure {
-    let holder = timeout(AT_SIGNAL, holder).await.ok().flatten();
-    let what = format!("{}{}", paths.join(", "), holder.unwrap_or_default());
-    interrupted(failure, began.at, &what)
-}
-
-/// Returns the holder of the first path that has one, as the end of a sentence.
-pub(crate) async fn holder_of(curator: &Curator, paths: &[String], began: Began) -> Option<String> {
-    for path in paths {
-        if let Ok(contenders) = contenders(curator, path).await
-            && contenders.iter().any(|contender| contender.holds)
-        {
-            let now = servers_now(curator, &contenders, began);
-            return Some(format!(": {}", held_by(&contenders, now)));
-        }
-    }
-    None
 }
 
 /// Says after a while, and then each minute, what this process waits for.
@@ -166,21 +124,21 @@ async fn remind(what: impl AsyncFn() -> String) -> Infallible {
     }
 }
 
-async fn queue_now(curator: &Curator, paths: &[String], began: Began) -> String {
-    match timeout(ASK, Queue::read(curator, paths, began)).await {
+async fn queue_now(curator: &Curator, paths: &[String]) -> String {
+    match timeout(ASK, Queue::read(curator, paths)).await {
         Ok(Some(queue)) => queue.shown(),
         _ => format!("{}: no server answers", paths.join(", ")),
     }
 }
 
-async fn follow(curator: &Curator, paths: &[String], began: Began) -> Infallible {
+async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
     sleep(BEFORE_FIRST).await;
     let mut said = None;
     let mut states = curator.watch_state();
     loop {
         let queue = tokio::select! {
             biased;
-            queue = Queue::read(curator, paths, began) => queue,
+            queue = Queue::read(curator, paths) => queue,
             () = until(&mut states, false) => None,
         };
         let is_connected = is_connected(curator);
@@ -216,13 +174,11 @@ struct Queue {
     place: Option<usize>,
     /// The holders and the waiters before it.
     before: Vec<Contender>,
-    /// The servers' clock.
-    now: SystemTime,
 }
 
 impl Queue {
-    /// Reads the queue in which this process has waited since `began`. `None` while the servers do not answer.
-    async fn read(curator: &Curator, paths: &[String], began: Began) -> Option<Self> {
+    /// Reads the queue in which this process waits. `None` while the servers do not answer.
+    async fn read(curator: &Curator, paths: &[String]) -> Option<Self> {
         for path in paths {
             let mut all = contenders(curator, path).await.ok()?;
             // Read after the listing, in case a new session began meanwhile.
@@ -231,12 +187,11 @@ impl Queue {
             let is_ours = |one: &&Contender| one.session_id == Some(session) && !one.holds;
             let ours = all.iter().find(is_ours).map(|ours| (ours.queue(), ours.place));
             if ours.is_some() || paths.len() == 1 {
-                let now = servers_now(curator, &all, began);
                 all.retain(|one| {
                     ours.is_none_or(|(queue, place)| one.queue() == queue && one.place < place)
                 });
                 let place = ours.map(|_| all.len() + 1);
-                return Some(Self { path: path.clone(), place, before: all, now });
+                return Some(Self { path: path.clone(), place, before: all });
             }
         }
         None
@@ -248,45 +203,8 @@ impl Queue {
     }
 
     fn shown(&self) -> String {
-        let place = self.place.map(|place| format!("{} in the queue, ", ordinal(place)));
-        let queue = held_by(&self.before, self.now);
+        let place = self.place.map(|place| format!("number {place} in the queue, "));
+        let queue = held_by(&self.before);
         format!("{}: {}{queue}", self.path, place.unwrap_or_default())
-    }
-}
-
-/// Returns the servers' clock by the node of this process, which has queued since `began`; without a node, the clock of this
-/// machine.
-fn servers_now(curator: &Curator, all: &[Contender], began: Began) -> SystemTime {
-    let session = curator.session_id().ok();
-    let ours = all.iter().find(|one| session.is_some() && one.session_id == session && !one.holds);
-    match ours.and_then(|ours| ours.since) {
-        Some(queued_at) if session == began.session => queued_at + began.at.elapsed(),
-        Some(queued_at) => requeued(queued_at, began.at.elapsed(), SystemTime::now()),
-        None => SystemTime::now(),
-    }
-}
-
-/// Returns the servers' clock if a new session created the node again, at an unknown time of the wait: the clock of this machine, as
-/// far as that is possible.
-fn requeued(queued_at: SystemTime, waited: Duration, local: SystemTime) -> SystemTime {
-    local.clamp(queued_at, queued_at + waited)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_node_that_was_created_again_does_not_make_a_holder_older_than_the_wait_allows() {
-        let queued_at = SystemTime::UNIX_EPOCH + Duration::from_secs(100_000);
-        let waited = Duration::from_secs(60);
-        // The clock of this machine, and the result, in seconds after the node was created.
-        let rows = [(-7200, 0), (0, 0), (25, 25), (60, 60), (7200, 60)];
-        for (local, expected) in rows {
-            let after = |seconds: i64| {
-                SystemTime::UNIX_EPOCH + Duration::from_secs((100_000 + seconds).cast_unsigned())
-            };
-            assert_eq!(requeued(queued_at, waited, after(local)), after(expected), "{local}");
-        }
     }
 }

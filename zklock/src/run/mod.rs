@@ -3,35 +3,29 @@
 mod once;
 mod slot;
 
-use std::convert::Infallible;
-use std::future::pending;
-use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::time::{Duration, Instant, sleep_until, timeout};
+use tokio::time::{Duration, Instant, timeout};
 use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::{Curator, Error, ErrorKind, InterProcessMultiLock, Lock, Released};
 
 use crate::arguments::Run;
 use crate::connection::{
-    FAREWELL, connect_within, goodbye, is_connected, is_unconfirmed, session_left,
-    warn_of_short_session,
+    FAREWELL, connect, goodbye, is_connected, is_unconfirmed, session_left, warn_of_short_session,
 };
-use crate::contenders::{Contender, Kind};
+use crate::contenders::{Contender, Kind, contenders, held_by};
 use crate::exit::{Failure, Outcome};
 use crate::mixed;
 use crate::nesting;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::supervision::{End, Supervisor, Watched};
-use crate::waiting::{self, Began, Messages};
+use crate::waiting::{self, Messages};
 
 /// The pause between two tries while ZooKeeper does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The wait for a lock stops this long before its deadline, so that the place in the queue is given up by then.
-const LEAVING: Duration = Duration::from_millis(500);
-/// The holder is queried this long before the end of the wait.
-const LOOK: Duration = Duration::from_secs(2);
+/// The wait for a lock stops this long before its end, so that by then the place in the queue is given up and the holder read.
+const LEAVING: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     let began = Instant::now();
@@ -39,14 +33,13 @@ pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
     // As with `flock`, a timeout of zero means not to wait.
     let timeout = arguments.timeout.filter(|timeout| !timeout.is_zero());
     let messages = Messages::of_job(settings.verbose, arguments.quiet);
-    let connect = connect_within(settings, timeout);
+    let connect = connect(settings, timeout);
     let curator = waiting::connected(settings, messages, &mut signals, connect).await??;
     warn_of_short_session(&curator, settings);
     let waits = !arguments.nonblock && (timeout.is_some() || arguments.timeout.is_none());
     // Without a wait, the time limit is for the connecting alone.
     let limit = timeout.filter(|_| waits);
     let end = limit.map(|limit| began + limit);
-    // The place in the queue must be given up by the end.
     let deadline = limit.map(|limit| began + limit - LEAVING.min(limit / 4));
     let policy = if waits { RetryPolicy::forever(PAUSE) } else { RetryPolicy::default() };
     let locking = curator.with_retry(policy);
@@ -57,8 +50,9 @@ pub(crate) async fn run(arguments: Run, settings: &Settings) -> Outcome {
         locking,
         waits,
         messages,
-        began: Began::now(&curator),
+        began,
         deadline,
+        end,
     };
     let mut ending = Ending::default();
     let outcome = async {
@@ -95,10 +89,11 @@ struct Wait<'a> {
     waits: bool,
     /// The messages during the wait.
     messages: Messages,
-    /// When the wait for the lock began.
-    began: Began,
+    began: Instant,
     /// The time at which a lock that is still busy is given up.
     deadline: Option<Instant>,
+    /// The time at which this process ends if it did not get the lock.
+    end: Option<Instant>,
 }
 
 impl Wait<'_> {
@@ -195,26 +190,20 @@ impl Wait<'_> {
         signals: &mut Signals,
     ) -> Result<T, Failure> {
         let Self { arguments, curator, messages, began, .. } = *self;
-        let acquire = waiting::shown(curator, paths, messages, began, acquire);
-        // Pinned, so that a signal does not drop it: the age of a holder is told by the node of this process.
-        let mut acquire = pin!(self.with_holder(paths, acquire));
-        let (acquired, holder) = match signals.unless_ended(&mut acquire).await {
-            Ok(acquired) => acquired,
-            Err(failure) => {
-                let holder = self.holder_of(paths);
-                return Err(waiting::interrupted_at(paths, failure, began, holder).await);
-            }
-        };
-        let has_deadline = self.deadline.is_some();
+        let acquire = waiting::shown(curator, paths, messages, acquire);
+        let acquired = signals.unless_ended(acquire).await;
+        let acquired =
+            acquired.map_err(|failure| waiting::interrupted(failure, began, &paths.join(", ")))?;
         match acquired {
             Ok(held) => Ok(held),
-            Err(error) if error.is_busy() && has_deadline => Err(self.busy(paths, holder)),
             Err(error) if error.is_busy() => {
-                let holder = timeout(FAREWELL, self.holder_of(paths));
-                let holder = signals.unless_ended(holder).await?.ok().flatten();
-                Err(self.busy(paths, holder))
+                let held = timeout(FAREWELL.min(left(self.end)), self.held(paths));
+                let held = signals.unless_ended(held).await?.ok().flatten();
+                let other = held.as_ref();
+                let other = other.and_then(|(path, all)| mixed::other(path, all, self.kind()));
+                Err(other.unwrap_or_else(|| self.busy(paths, held.map(|(_, all)| held_by(&all)))))
             }
-            Err(error) if error.kind() == ErrorKind::Unavailable && has_deadline => {
+            Err(error) if error.kind() == ErrorKind::Unavailable && self.end.is_some() => {
                 let paths = paths.join(", ");
                 let within = humantime::format_duration(arguments.timeout.unwrap_or_default());
                 let why = format!("no answer of the servers about {paths} within {within}");
@@ -227,45 +216,26 @@ impl Wait<'_> {
         }
     }
 
-    /// Awaits `acquire`, and queries the holder shortly before the time is up.
-    async fn with_holder<T>(
-        &self,
-        paths: &[String],
-        acquire: impl Future<Output = T>,
-    ) -> (T, Option<String>) {
-        let mut holder = None;
-        let look = async {
-            until(self.deadline.map(|deadline| deadline - LOOK.min(left(Some(deadline))))).await;
-            holder = self.holder_of(paths).await;
-            pending::<Infallible>().await
-        };
-        let acquired = tokio::select! {
-            biased;
-            acquired = acquire => acquired,
-            never = look => match never {},
-        };
-        (acquired, holder)
-    }
-
-    /// Returns the holder of the first path that has one. A quiet run does not query it.
-    async fn holder_of(&self, paths: &[String]) -> Option<String> {
-        if self.arguments.quiet {
-            return None;
+    /// Returns the first path that has a holder, and its contenders. A quiet run does not query them.
+    async fn held<'a>(&self, paths: &'a [String]) -> Option<(&'a str, Vec<Contender>)> {
+        let is_quiet = self.arguments.quiet;
+        for path in paths.iter().filter(|_| !is_quiet) {
+            if let Ok(all) = contenders(self.curator, path).await
+                && all.iter().any(|contender| contender.holds)
+            {
+                return Some((path, all));
+            }
         }
-        waiting::holder_of(self.curator, paths, self.began).await
+        None
     }
 
     async fn supervise(&self, watched: &Watched, signals: &mut Signals) -> Result<End, Failure> {
         let supervision = &self.arguments.supervision;
         let session = self.curator.session_timeout()?;
         let supervisor = Supervisor {
-            on_lost: supervision.on_lost,
-            grace: supervision.grace(session)?,
             on_revoke: self.arguments.on_revoke,
-            servers: self.settings.server.clone(),
-            session,
             only: true,
-            verbose: self.settings.verbose,
+            ..Supervisor::new(supervision, self.settings, session)?
         };
         let command = match &self.arguments.line {
             Some(line) => &["/bin/sh".into(), "-c".into(), line.clone()][..],
@@ -282,19 +252,12 @@ impl Wait<'_> {
         let limit = timeout.filter(|_| self.deadline.is_some());
         let after = limit.map(|limit| format!(" after {}", humantime::format_duration(limit)));
         let after = after.unwrap_or_default();
-        let holder = holder.unwrap_or_default();
+        let holder = holder.map(|holder| format!(": {holder}")).unwrap_or_default();
         // A server has reported that the lock is busy.
         let is_silent = self.deadline.is_some() && !is_connected(self.curator);
         let silence = if is_silent { "; no server answers now" } else { "" };
         let paths = paths.join(", ");
         Failure::busy(conflict_exit_code, format!("{paths} is busy{after}{holder}{silence}"))
-    }
-}
-
-async fn until(end: Option<Instant>) {
-    match end {
-        Some(end) => sleep_until(end).await,
-        None => pending().await,
     }
 }
 

@@ -1,8 +1,8 @@
 //! `zklock run --slots`: a command that has a number which no other live one has.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
@@ -11,6 +11,7 @@ use zookeeper_recipes::Slots;
 
 use super::{Ending, Wait, finish, left};
 use crate::exit::{Failure, Outcome};
+use crate::files;
 use crate::log::Event;
 use crate::signals::Signals;
 use crate::supervision::Watched;
@@ -20,9 +21,6 @@ const OPTION: &str = "--slot-file";
 
 /// Time limit for reading or writing the file.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The most characters of a number and its end of line.
-const LONGEST: u64 = 32;
 
 impl Wait<'_> {
     pub(super) async fn run_slot(
@@ -76,7 +74,8 @@ impl Wait<'_> {
     async fn remember(&self, number: usize) {
         let Some(file) = self.arguments.slot_file.clone() else { return };
         let writing = file.clone();
-        if let Err(error) = in_time(move || write(&writing, number)).await {
+        if let Err(error) = in_time(move || files::replace(&writing, &format!("{number}\n"))).await
+        {
             let failure = Failure::unwritable(OPTION, &file, &error);
             Event::Warning.say(&format!("{failure}; the number {number} is not remembered"));
         }
@@ -96,35 +95,16 @@ async fn in_time<T: Send + 'static>(
 
 /// Reads the number. `None` if there is no file yet, or an empty one.
 fn read(file: &Path) -> io::Result<Option<usize>> {
-    let found = match fs::symlink_metadata(file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-            return fs::metadata(folder.unwrap_or(Path::new("."))).map(|_| None);
-        }
-        found => found?,
+    let Some(text) = files::read(file)? else {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        return fs::metadata(folder.unwrap_or(Path::new("."))).map(|_| None);
     };
-    let invalid = |wrong: &str| io::Error::new(ErrorKind::InvalidInput, wrong);
-    if !found.is_file() {
-        return Err(invalid("it is not a regular file"));
-    }
-    let mut text = Vec::new();
-    File::open(file)?.take(LONGEST).read_to_end(&mut text)?;
+    let wrong = "it has something else than the number of a slot";
     match String::from_utf8_lossy(&text).trim() {
         "" => Ok(None),
-        number => number
-            .parse()
-            .map(Some)
-            .map_err(|_| invalid("it has something else than the number of a slot")),
+        number => {
+            let number = number.parse().map(Some);
+            number.map_err(|_| io::Error::new(ErrorKind::InvalidInput, wrong))
+        }
     }
-}
-
-/// Replaces the file by one with this number.
-fn write(file: &Path, number: usize) -> io::Result<()> {
-    let unfinished: PathBuf = file.with_file_name(format!(".zklock-{}", uuid::Uuid::new_v4()));
-    let written = fs::write(&unfinished, format!("{number}\n"));
-    let replaced = written.and_then(|()| fs::rename(&unfinished, file));
-    if replaced.is_err() {
-        let _ = fs::remove_file(&unfinished); // it may not exist
-    }
-    replaced
 }

@@ -6,30 +6,20 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use serde::Deserialize;
+use toml::Table;
 
-use super::folders;
+use super::{files, folders};
 use crate::arguments::{Connection, LogFormat};
-
-/// The one key of a file that counts here.
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Key {
-    log_format: Option<LogFormat>,
-}
 
 /// Returns the format that was given, or else that of the first file with one.
 pub(crate) fn log_format(given: &Connection) -> LogFormat {
-    let of_files = || match &given.config {
-        Some(file) => of_file(file.clone()),
-        None => folders().into_iter().find_map(|folder| of_file(folder.join("zklock.toml"))),
-    };
+    let of_files = || files(given, &folders()).into_iter().find_map(of_file);
     given.log_format.or_else(of_files).unwrap_or_default()
 }
 
 fn of_file(file: PathBuf) -> Option<LogFormat> {
-    let text = fs::read_to_string(file).ok()?;
-    toml::from_str::<Key>(&text).ok()?.log_format
+    let all: Table = toml::from_str(&fs::read_to_string(file).ok()?).ok()?;
+    LogFormat::from_str(all.get("log-format")?.as_str()?, false).ok()
 }
 
 /// Returns the options that shape a message, from a command line with any mistake. `clap` returns none of them then.

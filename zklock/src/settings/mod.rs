@@ -1,4 +1,6 @@
 //! The servers and the credentials: from the command line and the environment, both by `clap`, then from the configuration files.
+//!
+//! `figment` and `config` merge such layers as well, but their errors name no line of the file, and `clap` has read two of the layers.
 
 mod acl;
 mod log_format;
@@ -13,6 +15,7 @@ use std::time::Duration;
 
 pub(crate) use self::log_format::{log_format, of_wrong_line};
 pub(crate) use self::secrets::Credentials;
+use toml::Table;
 use zookeeper_recipes::zookeeper_client::Acl;
 
 use crate::arguments::Connection;
@@ -119,29 +122,29 @@ fn folders() -> Vec<PathBuf> {
     base.into_iter().chain([PathBuf::from("/etc")]).collect()
 }
 
-/// Fills in missing options from the named file, which must exist, or else from the user's and the machine's files,
-/// key by key.
+/// Returns the named file, or else the user's and the machine's.
+fn files(given: &Connection, folders: &[PathBuf]) -> Vec<PathBuf> {
+    match &given.config {
+        Some(file) => vec![file.clone()],
+        None => folders.iter().map(|folder| folder.join("zklock.toml")).collect(),
+    }
+}
+
+/// Fills in missing options from the files, key by key. A named file must exist.
 fn with_files(given: Connection, folders: &[PathBuf]) -> Result<Connection, Failure> {
     use io::ErrorKind::{NotADirectory, NotFound};
-    let cannot =
-        |file: &Path, error: &io::Error| format!("cannot read {}: {error}", file.display());
-    if let Some(file) = given.config.clone() {
-        let text = fs::read(&file)
-            .map_err(|error| Failure::usage(format!("config: {}", cannot(&file, &error))))?;
-        return Ok(given.or(parse(&file, &text)?));
-    }
     let mut all = given;
-    for file in folders.iter().map(|folder| folder.join("zklock.toml")) {
+    for file in files(&all, folders) {
+        let is_named = all.config.is_some();
         match fs::read(&file) {
             Ok(text) => all = all.or(parse(&file, &text)?),
-            Err(error) if matches!(error.kind(), NotFound | NotADirectory) || all.is_complete() => {
-            }
-            // The file is often in the folder of another user, which `su` or `sudo` left in `HOME`.
+            Err(error) if !is_named && matches!(error.kind(), NotFound | NotADirectory) => {}
             Err(error) => {
-                let cannot = cannot(&file, &error);
-                return Err(Failure::usage(format!(
-                    "{cannot}; it may name other servers, another namespace or credentials: name a file by --config"
-                )));
+                let file = file.display();
+                // The file is often in the folder of another user, which `su` or `sudo` left in `HOME`.
+                let advice = "it may name other servers, another namespace or credentials: name a file by --config";
+                let advice = if is_named { String::new() } else { format!("; {advice}") };
+                return Err(Failure::usage(format!("config: cannot read {file}: {error}{advice}")));
             }
         }
     }
@@ -159,18 +162,13 @@ fn parse(file: &Path, text: &[u8]) -> Result<Connection, Failure> {
     let mut said: Connection = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |at| at.start);
         // The message quotes neither the line nor an unknown key, because either may be a misplaced secret.
-        let (reason, keys) = match error.message().rsplit_once(", expected one of ") {
-            Some((_, keys)) => ("unknown key", Some(keys)),
-            None => (error.message(), None),
-        };
-        let advice = match (example(text, at), keys) {
-            (Some(example), _) if reason != "duplicate key" => format!(": write {example}"),
-            (_, Some(keys)) => format!("; there are {keys}"),
-            _ => String::new(),
-        };
-        wrong(at, &format!("{reason}{advice}"))
+        match error.message().rsplit_once(", expected one of ") {
+            Some((_, keys)) => wrong(at, &format!("unknown key; there are {keys}")),
+            None => wrong(at, error.message()),
+        }
     })?;
-    if let Some(key) = said.empty_key() {
+    let all: Table = toml::from_str(text).unwrap_or_default(); // it was parsed just now
+    if let Some((key, _)) = all.iter().find(|(_, value)| value.as_str() == Some("")) {
         return Err(Failure::usage(format!("{}: {key} is empty", file.display())));
     }
     let folder = file.parent().unwrap_or_else(|| Path::new(""));
@@ -179,31 +177,6 @@ fn parse(file: &Path, text: &[u8]) -> Result<Connection, Failure> {
         *path = folder.join(&*path);
     }
     Ok(said)
-}
-
-/// A right line for each key.
-const EXAMPLES: [&str; 11] = [
-    "server = \"zk1:2181,zk2:2181,zk3:2181\"",
-    "session-timeout = \"30s\"",
-    "connection-timeout = \"15s\"",
-    "namespace = \"/batch\"",
-    "id = \"web1\"",
-    "auth-file = \"/etc/zklock.auth\"",
-    "tls-ca = \"/etc/ssl/zookeeper-ca.pem\"",
-    "tls-cert = \"/etc/ssl/zklock.pem\"",
-    "tls-key = \"/etc/ssl/private/zklock.key\"",
-    "acl = [\"sasl:batch:cdrwa\"]",
-    "log-format = \"json\"",
-];
-
-/// Returns a right line for the key of the line at `at`, also if that has the form of a variable.
-fn example(text: &str, at: usize) -> Option<&'static str> {
-    let start = text[..at].rfind('\n').map_or(0, |before| before + 1);
-    let (key, _) = text[start..].lines().next()?.split_once('=')?;
-    let key = key.trim().trim_matches(['"', '\'']);
-    let of_variable = key.strip_prefix("ZKLOCK_").map(|name| name.to_lowercase().replace('_', "-"));
-    let key = of_variable.as_deref().unwrap_or(key);
-    EXAMPLES.into_iter().find(|example| example.split(' ').next() == Some(key))
 }
 
 #[cfg(test)]
@@ -279,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_refused_unless_it_can_say_nothing_more() {
+    fn a_file_that_cannot_be_read_is_refused() {
         for folder in ["config", "etc"] {
             let home = Home::new();
             // A folder instead of a file, because root may read every file.
@@ -288,10 +261,6 @@ mod tests {
             let said = home.error(&server, None);
             let file = format!("{folder}/zklock.toml");
             assert!(said.contains(&file) && said.contains("--config"), "{said}");
-            let all = "server = 'a'\nsession-timeout = 9\nconnection-timeout = 9\nnamespace = '/a'\nid = 'a'
-                auth-file = 'a'\ntls-ca = 'a'\ntls-cert = 'a'\ntls-key = 'a'\nacl = ['world:anyone:r']\nlog-format = 'json'";
-            let all = parse(&home.write("all.toml", all), all.as_bytes()).unwrap();
-            assert!(with_files(all, &[home.0.join(folder)]).is_ok());
         }
     }
 
@@ -299,34 +268,25 @@ mod tests {
     fn mistakes_in_the_file_are_named_by_line() {
         let home = Home::new();
         let rows = [
-            (
-                "server = 3",
-                ":1: invalid type: integer `3`, expected a string: write server = \"zk1:",
-            ),
-            (
-                "server = ['a', 'b']",
-                ":1: invalid type: sequence, expected a string: write server = ",
-            ),
-            (
-                "id = 'a'\nserver = [\n'a']",
-                ":2: invalid type: sequence, expected a string: write serv",
-            ),
-            ("server = a:1", ": write server = \"zk1:2181,zk2:2181,zk3:2181\""),
-            ("ZKLOCK_SERVER=127.0.0.1:2181", ": write server = \"zk1:2181,zk2:2181,zk3:2181\""),
-            ("ZKLOCK_TLS_CA='x'", ":1: unknown key: write tls-ca = \"/etc/ssl/zookeeper-ca.pem\""),
+            ("server = 3", ":1: invalid type: integer `3`, expected a string"),
+            ("server = ['a', 'b']", ":1: invalid type: sequence, expected a string"),
+            ("id = 'a'\nserver = [\n'a']", ":2: invalid type: sequence, expected a string"),
+            ("server = a:1", ":1: "),
+            ("ZKLOCK_SERVER='127.0.0.1:2181'", ":1: unknown key; there are `server`, "),
             ("ZKLOCK_AUTH=digest:user:hunter2", ":1: "),
-            ("acl = 'world:anyone:r'", "expected a sequence: write acl = [\"sasl:batch:cdrwa\"]"),
-            ("namespace = true", "expected a string: write namespace = \"/batch\""),
-            ("tls-key = 1", ": write tls-key = \"/etc/ssl/private/zklock.key\""),
-            ("log-format = 3", ": write log-format = \"json\""),
-            ("log-format = ''", ": write log-format = \"json\""),
+            ("acl = 'world:anyone:r'", ":1: invalid type: string"),
+            ("namespace = true", ":1: invalid type: boolean `true`, expected a string"),
+            ("log-format = 3", ":1: "),
+            ("log-format = ''", ":1: unknown variant ``, expected `text` or `json`"),
             ("id = ''", ": id is empty"),
             ("server = ''", ": server is empty"),
+            ("namespace = ''", ": namespace is empty"),
             ("auth-file = ''", ": auth-file is empty"),
-            ("acl = ['']", ": acl is empty"),
+            ("tls-key = ''", ": tls-key is empty"),
+            ("acl = ['']", "acl : no scheme:id:perms"),
             (
                 "\nsession-timeout = true",
-                ":2: a timeout is a string or a number, not of type boolean: write session-timeout = \"30s\"",
+                ":2: a timeout is a string or a number, not of type boolean",
             ),
             ("session-timeout = 'soon'", ":1: timeout soon: "),
             ("session-timeout = 0.01", ":1: timeout 0.01: it must be from 100 ms to 24 h"),

@@ -24,6 +24,10 @@ mod watch;
 mod watched;
 mod wire;
 
+use std::io;
+
+use crate::exit::{CANNOT_EXECUTE, Failure, INTERNAL};
+
 /// The name of the other processes in `ps`. It is not `zklock`, because a signal to all processes of that name is not
 /// meant for them.
 const NAME: &str = "lock-supervisor";
@@ -34,3 +38,10 @@ pub(crate) use supervisor::{SUPERVISE, main as supervise};
 pub(crate) use terminal::Terminal;
 pub(crate) use watch::{End, Supervisor};
 pub(crate) use watched::Watched;
+
+/// Returns the failure to start the command or its supervisor.
+fn cannot_start(error: &io::Error) -> Failure {
+    let too_long = error.kind() == io::ErrorKind::ArgumentListTooLong;
+    let code = if too_long { CANNOT_EXECUTE } else { INTERNAL };
+    Failure::new(code, format!("the command cannot be started: {error}"))
+}

@@ -17,7 +17,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process_group, set_child_subreaper, waitid,
 };
@@ -31,7 +30,7 @@ use super::clock::BootInstant;
 use super::ending::{Cause, Due, Ending};
 use super::processes::{Family, Which};
 use super::wire::{Ended, LONGEST, Order, Report, decode, encode, receive_with};
-use super::{NAME, execute, orphans, processes};
+use super::{NAME, cannot_start, execute, orphans, processes};
 use crate::exit;
 use crate::signals::{PASSED_ON, is_ignored, unblock};
 
@@ -171,10 +170,8 @@ impl Supervisor {
     }
 
     fn failed(&self, error: &io::Error) {
-        let too_long = Errno::from_io_error(error) == Some(Errno::TOOBIG);
-        let code = if too_long { exit::CANNOT_EXECUTE } else { exit::INTERNAL };
-        let why = format!("the command cannot be started: {error}");
-        self.report(&Report::Failed { code, why });
+        let failure = cannot_start(error);
+        self.report(&Report::Failed { code: failure.code(), why: failure.to_string() });
     }
 
     /// Runs until no process of the command is left.

@@ -8,27 +8,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use signal_hook::consts::{SIGCONT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
-use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
+use tokio::time::{Sleep, sleep};
 use zookeeper_recipes::Loss;
 
+use super::cannot_start;
 use super::clock::BootInstant;
 use super::command::{Supervised, close_input_and_output};
 use super::ending::{Cause, Plan};
 use super::orphans::Orphans;
 use super::watched::Watched;
 use super::wire::{Ended, Order, Report};
-use crate::arguments::{Grace, OnLost, OnRevoke};
-use crate::exit::{CANNOT_EXECUTE, Failure, INTERNAL, LOST, say};
+use crate::arguments::{Grace, OnLost, OnRevoke, Supervision};
+use crate::exit::{Failure, LOST, say};
 use crate::log::Event;
 use crate::metrics;
+use crate::settings::Settings;
 use crate::signals::{self, Signals};
 
 /// The first pause until processes that should be dead are killed again.
 const AGAIN: Duration = Duration::from_millis(50);
 /// The longest such pause; a process that hangs in the kernel is not worth more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// The interval between checks whether we are in the terminal's foreground.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The exit code of a killed command, as in a shell.
 const KILLED: u8 = 128 + 9;
@@ -71,6 +71,23 @@ pub(crate) struct End {
 }
 
 impl Supervisor {
+    /// Returns the rules of the options, for a session with this timeout.
+    pub(crate) fn new(
+        supervision: &Supervision,
+        settings: &Settings,
+        session: Duration,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            on_lost: supervision.on_lost,
+            grace: supervision.grace(session)?,
+            on_revoke: OnRevoke::Term,
+            servers: settings.server.clone(),
+            session,
+            only: false,
+            verbose: settings.verbose,
+        })
+    }
+
     /// Runs the command until no process of it is left.
     pub(crate) async fn run(
         &self,
@@ -82,8 +99,8 @@ impl Supervisor {
         let lease_end = lease_end(hold);
         let plan = Plan { on_lost, grace, lease_end };
         go_on_at_ctrl_z()?;
-        let supervised =
-            Supervised::start(command, hold.environment(), plan).map_err(cannot_start)?;
+        let supervised = Supervised::start(command, hold.environment(), plan)
+            .map_err(|error| cannot_start(&error))?;
         if self.only {
             let _ = close_input_and_output(); // without that, a writer notices later that nothing reads
         }
@@ -96,7 +113,6 @@ impl Supervisor {
             overdue: None,
             wants_terminal: false,
             is_refused: false,
-            looks: looks(),
             orphans: Orphans::new(),
             pause: AGAIN,
         };
@@ -198,7 +214,6 @@ struct Watch<'a> {
     wants_terminal: bool,
     /// True if a process of the command could not be signalled.
     is_refused: bool,
-    looks: Interval,
     orphans: Orphans,
     /// The pause until processes that should be dead are killed again.
     pause: Duration,
@@ -232,8 +247,6 @@ impl Watch<'_> {
                     is_asked = true;
                     self.asked();
                 }
-                // A program that puts us into the foreground does not necessarily notify us.
-                _ = self.looks.tick(), if self.wants_terminal => self.offer_terminal(),
                 never = self.orphans.reap(&kept) => match never {},
                 () = renewed, if self.loss.is_none() => {}
             }
@@ -329,12 +342,6 @@ impl Watch<'_> {
     }
 }
 
-fn cannot_start(error: io::Error) -> Failure {
-    let too_long = error.kind() == io::ErrorKind::ArgumentListTooLong;
-    let code = if too_long { CANNOT_EXECUTE } else { INTERNAL };
-    Failure::new(code, format!("the command cannot be started: {error}"))
-}
-
 /// Keeps Ctrl-Z from suspending this process, which would then renew no lease and keep all others waiting.
 fn go_on_at_ctrl_z() -> io::Result<()> {
     static ONCE: AtomicBool = AtomicBool::new(false);
@@ -351,13 +358,6 @@ fn why(cause: Cause) -> &'static str {
         Cause::Lost => "the lock is lost",
         Cause::Orphaned => "nobody supervises it",
     }
-}
-
-/// Hours may pass without a poll of this interval, so missed ticks are skipped.
-fn looks() -> Interval {
-    let mut looks = interval(LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    looks
 }
 
 /// Returns the end of the lease. The clock is read first, to be on the safe side.

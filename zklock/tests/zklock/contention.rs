@@ -82,7 +82,7 @@ async fn the_session_is_closed_at_the_end() {
     closes(&link, async || {
         let holder = scene.holder("first").await;
         let mut waiting = through(scene.run_with(["-v"], "exit 3")).start();
-        waiting.stderr.says("2nd in the queue").await;
+        waiting.stderr.says("number 2 in the queue").await;
         holder.release().await;
         waiting.ended().await.with(3);
     })
@@ -111,7 +111,7 @@ async fn closes(link: &FaultProxy, run: impl AsyncFn()) {
 
 /// Neither keeps the other out, whichever came first. What a semaphore leaves behind keeps nobody out.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_semaphore_beside_another_recipe_is_69() {
+async fn a_semaphore_beside_another_recipe_is_wrong_usage() {
     let scene = Scene::new().await;
     let others: [(&[&str], &str); 4] = [
         (&["run"], "a mutex"),
@@ -130,7 +130,7 @@ async fn a_semaphore_beside_another_recipe_is_69() {
             let tool = scene.zklock(second).arg(&scene.path).args(["--", "touch", "ran"]);
             let used = format!("{} is used by {first_recipe} (", scene.path);
             let asked = format!("you asked for {second_recipe}");
-            tool.ended().await.one_line(69, &[&used, &asked]);
+            tool.ended().await.one_line(64, &[&used, &asked]);
             ends(running).await;
         }
         let tool = scene.zklock(other.0).arg(&scene.path).args(["--", "sh", "-c", "exit 3"]);

@@ -120,14 +120,16 @@ async fn without_a_command_it_says_who_we_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_to_a_standby_says_who_leads() {
+async fn a_signal_to_a_standby_says_what_it_waited_for() {
     let scene = Scene::new().await;
     let mut life = scene.lifeline();
     let tool = elect(&scene, &["--id", "host-a"], LEADS).env("LIFE", &life.path);
     let leader = tool.start();
     leads(&mut life).await;
-    let said = format!("of waiting for {}: held by host-a, queued ", scene.path);
-    let ended = scene.interrupted(|| elect(&scene, &[], LEADS)).await;
+    let standby = elect(&scene, &[], LEADS).start();
+    scene.children_are(2).await;
+    let said = format!("of waiting for {}", scene.path);
+    let ended = standby.ended_by(Signal::SIGTERM).await;
     ended.one_line(143, &["ended by SIGTERM after ", &said]);
     ends(leader, &mut life).await;
     scene.end().await;

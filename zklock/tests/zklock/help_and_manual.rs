@@ -98,13 +98,11 @@ async fn each_manual_page_has_the_usual_sections() {
         }
     }
     let run = page("zklock-run");
-    let synopsis = run.lines().find(|line| line.contains("[connection options]")).unwrap();
+    let synopsis = run.lines().find(|line| line.contains("[OPTIONS]")).unwrap();
     let synopsis =
         synopsis.replace("\\fB", "").replace("\\fI", "").replace("\\fR", "").replace('\\', "");
-    for expected in ["zklock run [-n] [-w DURATION] [--once KEY]", "PATH... -- COMMAND [ARG]..."] {
-        assert!(synopsis.contains(expected), "{synopsis}");
-    }
-    assert!(page("zklock-ls").replace('\\', "").contains("--watchfR[=fIDURATIONfR]"));
+    assert_eq!(synopsis, "zklock run [OPTIONS] PATH... -- COMMAND [ARG]...");
+    assert!(page("zklock-ls").replace('\\', "").contains("--watchfR"));
     for code in [".B 75", ".B 76", ".BR 126"] {
         assert!(run.contains(code), "{run}");
     }

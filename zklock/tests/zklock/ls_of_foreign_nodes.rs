@@ -83,7 +83,7 @@ async fn what_others_are_called_is_shown_and_not_obeyed() {
 
 /// Who waited when it was asked about may hold when the answer comes.
 #[tokio::test(flavor = "multi_thread")]
-async fn break_asks_and_asks_again_where_a_waiter_holds_meanwhile() {
+async fn break_asks_and_deletes_nothing_where_a_waiter_holds_meanwhile() {
     let (scene, mut life, _) = Scene::staged().await;
     let holder = scene.holder("host-a").await;
     let waiting = scene.run(STAYS).env("ZKLOCK_ID", "host-b").start();
@@ -97,10 +97,8 @@ async fn break_asks_and_asks_again_where_a_waiter_holds_meanwhile() {
     holder.release().await;
     life.says("up").await;
     terminal.types("y\n");
-    terminal.shows("host-b holds").await;
-    terminal.types("n\n");
     let text = terminal.ends(1).await;
-    assert_eq!(text.matches("[y/N]").count(), 2, "{text:?}");
+    assert!(text.contains("that has changed meanwhile, so nothing was deleted"), "{text:?}");
     assert_eq!(scene.node().await, format!("{}/{node}", scene.path));
     // Nothing but a yes deletes it. Who says that is told what it means.
     let answers = async |keys: &str, code: i32| {
@@ -230,9 +228,9 @@ async fn who_watches_a_lock_goes_on_after_an_outage() {
     scene.end().await;
 }
 
-/// Bytes that are no text are told in full, of who leads as of who is listed.
+/// The object of the leader is that of a listing.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_identity_that_is_no_text_is_there_in_hex() {
+async fn an_identity_that_is_no_text_is_shown_as_far_as_it_is() {
     let scene = Scene::new().await;
     let node = scene.contender(&format!("{GUID}latch-"), b"a\xff", ANYTHING).await;
     let mut observing = scene.zklock(["observe", &scene.path, "--json"]).start();
@@ -241,7 +239,6 @@ async fn an_identity_that_is_no_text_is_there_in_hex() {
     let (mut all, _) = scene.listed().await;
     for one in [&line["leader"], &all[0]] {
         assert_eq!(one["identity"], "a\u{fffd}", "{one}");
-        assert_eq!(one["identity_hex"], "61ff", "{one}");
     }
     // It is the same object, but for what an election has one of.
     let listed = all[0].as_object_mut().unwrap();

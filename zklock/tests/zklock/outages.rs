@@ -82,7 +82,10 @@ async fn refused_credentials_end_the_wait_at_once() {
     let scene = Scene::new().await;
     for options in [&["-w", "1h"][..], &["-n", "-w", "1h"], &["--once", "key", "-w", "1h"]] {
         let tool = scene.run_with(options, "exit 3").env("ZKLOCK_AUTH", "nosuchscheme:secret");
-        tool.ended().await.one_line(69, &["the servers refuse the credentials"]);
+        tool.ended().await.one_line(
+            69,
+            &["authentication with", "nosuchscheme credentials were sent (--auth-file)"],
+        );
     }
     scene.end().await;
 }

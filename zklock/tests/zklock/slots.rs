@@ -21,8 +21,15 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_of_six_at_once_run_and_each_has_a_number() {
+    for (option, expected) in [("--slots", ["0", "1", "2"]), ("--count", [""; 3])] {
+        three_of_six(option, expected).await;
+    }
+}
+
+/// Starts six at once, of which three say the expected numbers, and the others find the path busy.
+async fn three_of_six(option: &str, expected: [&str; 3]) {
     let scene = Scene::new().await;
-    let tool = || scene.run_with(["--slots", "3", "-n"], SAYS);
+    let tool = || scene.run_with([option, "3", "-n"], SAYS);
     let mut all: Vec<_> = (0..6).map(|_| tool().start()).collect();
     eventually("three are busy", async || {
         all.iter_mut().map(|one| usize::from(one.has_ended())).sum::<usize>() == 3
@@ -38,7 +45,7 @@ async fn three_of_six_at_once_run_and_each_has_a_number() {
         }
     }
     numbers.sort();
-    assert_eq!(numbers, ["0", "1", "2"]);
+    assert_eq!(numbers, expected, "{option}");
     scene.end().await;
 }
 

@@ -30,7 +30,8 @@ async fn a_terminal_shows_who_holds_for_how_long_and_the_place_in_the_queue() {
     // The line is for people; the output is the command's.
     let output = Stdio::from(std::fs::File::create(&log).unwrap());
     let mut terminal = Terminal::with_output(&scene, &program, &[], Some(output));
-    let line = format!("waiting for {}: 2nd in the queue, held by host-a:123, queued ", scene.path);
+    let line =
+        format!("waiting for {}: number 2 in the queue, held by host-a:123, queued ", scene.path);
     terminal.shows(&line).await;
     holder.release().await;
     let text = terminal.ends(3).await;
@@ -45,7 +46,7 @@ async fn a_key_ends_a_wait_with_one_more_line() {
     let holder = scene.holder("host-a:123").await;
     for (keys, code, said) in [("\u{3}", 130, "SIGINT"), ("\u{1c}", 131, "SIGQUIT")] {
         let mut terminal = directly(&scene, "echo it runs");
-        terminal.shows("2nd in the queue").await;
+        terminal.shows("number 2 in the queue").await;
         terminal.types(keys);
         let text = terminal.ends(code).await;
         assert_eq!(text.matches("zklock: ").count(), 2, "{text:?}");
@@ -68,7 +69,7 @@ async fn a_terminal_that_is_stopped_keeps_nobody_waiting() {
         let variables = [("ZKLOCK_SERVER", OsStr::new(link.connect_string()))];
         let program = ["bash", "--norc", "--noprofile", "-c", script];
         let mut terminal = Terminal::start(&scene, &program, &variables);
-        terminal.shows("2nd in the queue").await;
+        terminal.shows("number 2 in the queue").await;
         terminal.types("\u{13}");
         // It goes on by then.
         let asked = link.replies(Operation::Exists);
@@ -219,7 +220,7 @@ async fn ctrl_z_suspends_a_waiter() {
     let script = r#"set -m; "$ZKLOCK" --session-timeout 60s run "$LOCK" -- sh -c 'echo it runs; exit 3'
         echo "code $?"; fg; echo "code $?""#;
     let mut terminal = shell(&scene, script);
-    terminal.shows("2nd in the queue").await;
+    terminal.shows("number 2 in the queue").await;
     terminal.types("\u{1a}");
     terminal.shows("code 148").await; // 128 + TSTP
     holder.release().await;

@@ -55,12 +55,12 @@ const TABLE: &str = r#"
 {good} | ours.pem | client.pem client.key | 3 |
 {good} | ours.pem | | 69 | {good}~asks~for~a~client~certificate:~give~one~by~--tls-cert~and~--tls-key
 {good} | theirs.pem | client.pem client.key | 69 | {good}~has~a~certificate~of~an~unknown~issuer:~theirs.pem~(--tls-ca)
-{good} | ours.pem | old.pem old.key | 69 | {good}~refuses~the~certificate~in~old.pem~(--tls-cert),~which~expired~on~2021-01-01T00:00:00Z
-{good} | ours.pem | early.pem early.key | 69 | {good}~refuses~the~certificate~in~early.pem~(--tls-cert),~which~is~not~valid~before~2098-01-01T00:00:00Z
+{good} | ours.pem | old.pem old.key | 69 | {good}~refuses~the~certificate~in~old.pem~(--tls-cert):~alert
+{good} | ours.pem | early.pem early.key | 69 | {good}~refuses~the~certificate~in~early.pem~(--tls-cert):~alert
 {good} | ours.pem | foreign.pem foreign.key | 69 | {good}~refuses~the~certificate~in~foreign.pem~(--tls-cert):~alert
-{other} | ours.pem | client.pem client.key | 69 | {other}~has~a~certificate~for~127.0.0.1,~not~for~localhost:~correct~--server
-{old} | ours.pem | client.pem client.key | 69 | {old}~has~a~certificate~that~expired~on~2021-01-01T00:00:00Z
-{early} | ours.pem | client.pem client.key | 69 | {early}~has~a~certificate~that~is~not~valid~before~2098-01-01T00:00:00Z
+{other} | ours.pem | client.pem client.key | 69 | {other}~has~a~certificate~that~cannot~be~trusted: not~valid~for~name~"localhost" 127.0.0.1
+{old} | ours.pem | client.pem client.key | 69 | {old}~has~a~certificate~that~cannot~be~trusted: expired
+{early} | ours.pem | client.pem client.key | 69 | {early}~has~a~certificate~that~cannot~be~trusted: not~valid~yet
 {plain} | ours.pem | client.pem client.key | 69 | {plain}~is~not~a~TLS~port
 {good} | ours.pem | client.pem old.key | 64 | the~key~in~old.key~(--tls-key)~does~not~fit~the~certificate~in~client.pem~(--tls-cert)
 {good} | ours.pem | client.pem empty | 64 | empty~cannot~be~used~for~TLS:~there~is~no~private~key

@@ -17,7 +17,7 @@ use zookeeper_testkit::{FaultProxy, TestServer};
 
 use crate::support::lifeline::{Gate, Lifeline};
 use crate::support::processes::{Process, send};
-use crate::support::tool::{Ended, Tool, ZKLOCK};
+use crate::support::tool::{Tool, ZKLOCK};
 
 /// What the processes of a test are known by.
 const MARK: &str = "STARTED_BY";
@@ -103,23 +103,6 @@ impl Scene {
     ) -> Tool {
         let tool = self.zklock(["run", &self.path]).args(options);
         tool.args(["--", "sh", "-c", script])
-    }
-
-    /// A waiter that was ended by `SIGTERM`. It asks for the holder for half a second, which a busy machine may exceed: so one of
-    /// five has to name the holder.
-    pub(crate) async fn interrupted(&self, tool: impl Fn() -> Tool) -> Ended {
-        let before = self.children().await.len();
-        let mut attempts = 0;
-        loop {
-            let waiting = tool().start();
-            self.children_are(before + 1).await;
-            let ended = waiting.ended_by(Signal::SIGTERM).await;
-            attempts += 1;
-            if attempts == 5 || ended.stderr.contains("held by ") {
-                return ended;
-            }
-            self.children_are(before).await;
-        }
     }
 
     /// For the variable `LIFE` of a command.
