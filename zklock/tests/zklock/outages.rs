@@ -50,9 +50,9 @@ async fn the_time_to_wait_covers_the_connecting() {
         let scene = Scene::new().await;
         let link = scene.link().await;
         let refused = link.refuse();
-        let tool = scene.run_with(options, "exit 3").env("ZKLOCK_CONNECTION_TIMEOUT", "1s");
+        let tool = scene.run_with(options, "exit 3").env("ZKLOCK_CONNECTION_TIMEOUT", "2s");
         let mut running = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
-        tokio::time::sleep(Duration::from_secs(4)).await; // several connection timeouts
+        tokio::time::sleep(Duration::from_secs(5)).await; // two connection timeouts
         assert!(!running.has_ended(), "{options:?}");
         refused.heal();
         running.ended().await.quietly(3);
