@@ -1,40 +1,30 @@
 //! Draws the table of `docs/internals/benchmarks.md` as a bar chart: `make bench BENCH=charts`.
 //!
 //! [`ratios`] parses the rows and draws one horizontal bar for each row with a ratio. It reads and writes no file.
-//! Plotters has no fonts here, so every text has its anchor in the SVG and the viewer measures it.
 
 use std::ops::Range;
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use svg::Document;
+use svg::node::element::{Element, Style};
+use svg::node::{Node, Text};
 
 use crate::Result;
 
 /// The first line of the table that `rows` parses.
 pub const HEADER: &str = "| work | link | ours | peer | theirs | ratio | goal | |";
 
-const INK: RGBColor = RGBColor(0x1f, 0x23, 0x28);
-const GRID: RGBColor = RGBColor(0xd1, 0xd9, 0xe0);
-/// The peers take these in the order in which the table names them.
-const COLOURS: [RGBColor; 5] = [
-    RGBColor(0x81, 0x8b, 0x98),
-    RGBColor(0x1f, 0x6f, 0xeb),
-    RGBColor(0xd4, 0xa7, 0x2c),
-    RGBColor(0x82, 0x50, 0xdf),
-    RGBColor(0x1a, 0x7f, 0x37),
-];
-const WIDTH: u32 = 1060;
+const WIDTH: f64 = 1060.0;
 /// The height of a bar with its distance to the next one.
-const LANE: u32 = 21;
+const LANE: f64 = 21.0;
 /// The height of the title and the legend.
-const HEAD: u32 = 78;
+const HEAD: f64 = 84.0;
 /// The height of the axis with its numbers.
-const FOOT: u32 = 34;
+const FOOT: f64 = 34.0;
 /// The width of the labels before the bars.
-const LEFT: u32 = 255;
+const LEFT: f64 = 255.0;
 /// The width of the figures behind the longest bar.
-const RIGHT: u32 = 290;
+const RIGHT: f64 = 290.0;
+const MARGIN: f64 = 16.0;
 
 #[derive(Debug, PartialEq)]
 struct Row<'a> {
@@ -57,9 +47,7 @@ pub fn ratios(text: &str) -> Result<String> {
     if rows.is_empty() {
         return Err(format!("no row with a ratio is under `{HEADER}`").into());
     }
-    let mut svg = String::new();
-    draw(&rows, &mut svg)?;
-    Ok(svg)
+    Ok(draw(&rows).to_string() + "\n")
 }
 
 fn rows(text: &str) -> Vec<Row<'_>> {
@@ -74,75 +62,102 @@ fn row(line: &str) -> Option<Row<'_>> {
     let (ours, theirs) = (ours.split(" (").next()?, theirs.split(" (").next()?);
     let (our_value, unit) = ours.split_once(' ')?;
     let (their_value, _) = theirs.split_once(' ')?;
-    let ratio = match ratio.parse::<f64>().ok()? {
-        // The table rounds it to two digits.
-        0.0 => our_value.parse::<f64>().ok()? / their_value.parse::<f64>().ok()?,
-        ratio => ratio,
+    let number = |cell: &str| cell.parse::<f64>().ok();
+    let (our_value, their_value) = number(our_value).zip(number(their_value))?;
+    // A ratio that the table rounds to one digit, or to none, says less than the values.
+    let ratio = match ratio.trim_start_matches(['0', '.']).len() {
+        0 | 1 => number(ratio).map(|_| our_value / their_value)?,
+        _ => number(ratio)?,
     };
     let factor = if unit == "/s" { ratio } else { ratio.recip() };
     let label = format!("{}, {link}, {peer}", work.trim_matches('`'));
     Some(Row { label, peer, ours, theirs, factor })
 }
 
-fn draw(rows: &[Row<'_>], svg: &mut String) -> Result<()> {
-    let lanes = u32::try_from(rows.len())?;
-    let size = (WIDTH, HEAD + lanes * LANE + FOOT);
-    let root = SVGBackend::with_string(svg, size).into_drawing_area();
-    root.fill(&WHITE)?;
-    head(rows, &root)?;
+fn draw(rows: &[Row<'_>]) -> Document {
     let axis = axis(rows);
-    let chart = ChartBuilder::on(&root)
-        .margin_top(HEAD)
-        .margin_bottom(FOOT)
-        .margin_left(LEFT)
-        .margin_right(RIGHT)
-        .build_cartesian_2d(axis.clone().log_scale(), 0.0..f64::from(lanes))?;
-    let area = chart.plotting_area();
-    // A text at a distance in pixels from a point of the axes.
-    let text = |at: (f64, f64), distance: (i32, i32), text: String, side| {
-        area.draw(&(EmptyElement::at(at) + Text::new(text, distance, style(15, side))))
-    };
+    let scale = (WIDTH - LEFT - RIGHT) / (axis.end / axis.start).ln();
+    let x = |factor: f64| LEFT + scale * (factor.clamp(axis.start, axis.end) / axis.start).ln();
+    let bottom = HEAD + rows.len() as f64 * LANE;
+    let mut elements = head(rows);
     for tick in (0..).map(|power| 10_f64.powi(power)).take_while(|tick| *tick <= axis.end) {
-        area.draw(&PathElement::new([(tick, 0.0), (tick, f64::from(lanes))], GRID))?;
-        text((tick, 0.0), (0, 16), format!("{tick} ×"), HPos::Center)?;
+        let class = if tick == 1.0 { "even" } else { "tick" };
+        elements.push(rectangle(class, x(tick) - 0.5, HEAD, 1.0, bottom - HEAD));
+        elements.push(text("mid", x(tick), bottom + 20.0, &format!("{tick} ×")));
     }
-    for (row, lane) in rows.iter().zip((0..lanes).rev().map(f64::from)) {
-        let end = row.factor.clamp(axis.start, axis.end);
+    for (row, lane) in rows.iter().zip(0..) {
+        let top = HEAD + f64::from(lane) * LANE;
+        let (from, to) = (x(row.factor.min(1.0)), x(row.factor.max(1.0)));
         // Pale, because this bar would have no end.
-        let opacity = if row.factor.is_finite() { 1.0 } else { 0.5 };
-        let fill = colour(rows, row.peer).mix(opacity).filled();
-        let bar = Rectangle::new([(1.0, lane + 0.15), (end, lane + 0.85)], fill);
-        area.draw(&bar)?;
-        let middle = lane + 0.5;
-        text((axis.start, middle), (-8, 0), row.label.clone(), HPos::Right)?;
+        let endless = if row.factor.is_finite() { "" } else { " endless" };
+        let class = format!("{}{endless}", row.peer);
+        elements.push(rectangle(&class, from, top + 3.0, to - from, LANE - 6.0));
+        elements.push(text("end", LEFT - 8.0, top + 15.0, &row.label));
         let figures = format!("{} ({} against {})", times(row.factor), row.ours, row.theirs);
-        text((end.max(1.0), middle), (7, 0), figures, HPos::Left)?;
+        elements.push(text("said", to + 7.0, top + 15.0, &figures));
     }
-    area.draw(&PathElement::new([(1.0, 0.0), (1.0, f64::from(lanes))], INK.stroke_width(2)))?;
-    root.present()?;
-    Ok(())
+    let document = Document::new().set("viewBox", (0.0, 0.0, WIDTH, bottom + FOOT));
+    elements.into_iter().fold(document.add(Style::new(STYLE)), Document::add)
 }
 
-/// Draws the title and the peers' colours.
-fn head(rows: &[Row<'_>], root: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<()> {
-    let title = style(19, HPos::Left);
-    root.draw(&Text::new("How many times better ours is than the peer", (16, 20), title))?;
+/// Draws the page, the title and the peers' colours.
+fn head(rows: &[Row<'_>]) -> Vec<Element> {
+    let height = HEAD + rows.len() as f64 * LANE + FOOT;
     let how = "Faster, or with fewer trips or requests; ∞ where ours needs none. Left of 1 the peer is better. \
                At each bar: ours against theirs.";
-    root.draw(&Text::new(how, (16, 42), style(15, HPos::Left)))?;
+    let mut elements = vec![
+        rectangle("page", 0.0, 0.0, WIDTH, height),
+        text("head", MARGIN, 24.0, "How many times better ours is than the peer"),
+        text("", MARGIN, 46.0, how),
+    ];
     for (place, peer) in (0..).zip(peers(rows)) {
-        let left = 16 + place * 120;
-        let key = Rectangle::new([(left, 58), (left + 12, 70)], colour(rows, peer).filled());
-        root.draw(&key)?;
-        root.draw(&Text::new(peer, (left + 18, 64), style(15, HPos::Left)))?;
+        let left = MARGIN + f64::from(place) * 120.0;
+        elements.push(rectangle(peer, left, 58.0, 12.0, 12.0));
+        elements.push(text("", left + 18.0, 68.0, peer));
     }
-    Ok(())
+    elements
 }
 
-/// Plotters divides the size by 1.24.
-fn style(size: u32, side: HPos) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&INK).pos(Pos::new(side, VPos::Center))
+fn rectangle(class: &str, x: f64, y: f64, width: f64, height: f64) -> Element {
+    let mut rectangle = Element::new("rect");
+    rectangle.assign("class", class);
+    for (name, number) in [("x", x), ("y", y), ("width", width), ("height", height)] {
+        rectangle.assign(name, (number * 10.0).round() / 10.0);
+    }
+    rectangle
 }
+
+fn text(class: &str, x: f64, y: f64, text: &str) -> Element {
+    let mut element = Element::new("text");
+    element.assign("class", class);
+    element.assign("x", (x * 10.0).round() / 10.0);
+    element.assign("y", y);
+    element.append(Text::new(text));
+    element
+}
+
+/// Each peer has one colour in all charts, by its name.
+const STYLE: &str = r#"
+text { font: 12px -apple-system, "Segoe UI", "Noto Sans", Helvetica, Arial, sans-serif; fill: #1f2328; }
+.head { font-size: 15px; font-weight: 600; }
+.mid { text-anchor: middle; }
+.end { text-anchor: end; }
+.said { stroke: #ffffff; stroke-width: 3; stroke-linejoin: round; paint-order: stroke; }
+.page { fill: #ffffff; }
+.tick { fill: #d1d9e0; }
+.even { fill: #1f2328; }
+.raw { fill: #818b98; }
+.curator { fill: #1f6feb; }
+.curator-each { fill: #8250df; }
+.kazoo { fill: #d4a72c; }
+.endless { fill-opacity: 0.5; }
+@media (prefers-color-scheme: dark) {
+text { fill: #f0f6fc; }
+.said { stroke: #0d1117; }
+.page { fill: #0d1117; }
+.tick { fill: #3d444d; }
+.even { fill: #f0f6fc; }
+}"#;
 
 /// From a half, or less if a peer is better by more, to the power of ten that no finite bar passes.
 fn axis(rows: &[Row<'_>]) -> Range<f64> {
@@ -162,11 +177,6 @@ fn peers<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
         }
     }
     peers
-}
-
-fn colour(rows: &[Row<'_>], peer: &str) -> RGBColor {
-    let place = peers(rows).iter().position(|other| *other == peer);
-    COLOURS[place.unwrap_or_default() % COLOURS.len()]
 }
 
 fn times(factor: f64) -> String {
@@ -204,6 +214,9 @@ mod tests {
         let little =
             "| `w` | counted | 0.02 writes (0..0) | kazoo | 8.00 writes (8..8) | 0.00 | - |  |";
         assert_eq!(only(little).map(|row| row.1.round()), Some(400.0));
+        // The ratio is rounded to 0.01, which is 100 times.
+        let small = "| `w` | direct | 0.01 ms (0..0) | kazoo | 2.68 ms (2..3) | 0.01 | - |  |";
+        assert_eq!(only(small).map(|row| row.1.round()), Some(268.0));
         let missing = "| `w` | 8ms | 2.00 ms (2..2) | kazoo | - | - | - |  |";
         assert_eq!(only(missing), None);
         assert_eq!(only(HEADER), None);
@@ -231,6 +244,10 @@ mod tests {
         let (rows, svg) = (rows(page), ratios(page).unwrap());
         assert!(rows.len() > 30, "{} rows", rows.len());
         assert!(rows.iter().all(|row| svg.contains(&row.label) && svg.contains(row.theirs)));
+        assert!(
+            rows.iter().all(|row| STYLE.contains(&format!(".{} {{", row.peer))),
+            "a peer has no colour"
+        );
         assert!(svg.len() < 60_000, "{} bytes", svg.len());
         assert!(ratios("no table").is_err());
     }

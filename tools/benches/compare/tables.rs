@@ -107,7 +107,12 @@ fn row(comparison: &Comparison) -> String {
     let value = |summary: &Option<Summary>| {
         summary.map_or("-".to_owned(), |summary| with_spread(summary, &unit))
     };
-    let ratio = ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+    let ratio = match ratio {
+        // The chart inverts it.
+        Some(ratio) if 0.0 < *ratio && *ratio < 0.1 => format!("{ratio:.4}"),
+        Some(ratio) => format!("{ratio:.2}"),
+        None => "-".to_owned(),
+    };
     let goal = goal.map_or("-".to_owned(), |goal| goal.to_string());
     let verdict = match comparison.verdict() {
         "missed" => "**missed**",
