@@ -210,6 +210,11 @@ impl State {
                 self.session_closed(server, entry.session, origin);
             }
         }
+        let applied = self.servers.iter().map(|server| server.replica.applied());
+        let everywhere = applied.min().unwrap_or(0);
+        for server in &mut self.servers {
+            server.replica.drop_applied(everywhere);
+        }
     }
 
     /// Closes the connections of a session that has ended, except the one that asked for it: the answer ends that one.
