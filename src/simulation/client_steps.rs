@@ -13,7 +13,6 @@ use super::client_watches::Watch;
 use super::network::PartitionScope;
 use super::op::{Happened, Op, Operation, Refused, Reply};
 use super::process_state::ProcessState;
-use super::recording::RunEvent;
 use super::sim_client::{Address, Outcome, Phase, SimClient};
 use super::state::State;
 use super::tree::Origin;
@@ -141,7 +140,7 @@ impl State {
         let Some(timeout) = timeout else { return self.end_session(number, LinkState::Expired) };
         self.clients[number].end_handshake(session, timeout);
         let process = self.clients[number].process().number();
-        self.recorded(RunEvent::SessionOf { session, process });
+        self.recorded(|recording, _| recording.session_of(session, process));
         self.set_link_state(number, LinkState::Connected);
         self.send_request(number, Op::Ping, None);
         self.check_later(number);

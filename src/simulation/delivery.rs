@@ -4,7 +4,7 @@ use super::event_queue::Event;
 use super::fault::Cut;
 use super::network::Route;
 use super::op::Operation;
-use super::recording::{End, RunEvent};
+use super::recording::{Message, Place, Span};
 use super::state::State;
 
 impl State {
@@ -12,7 +12,7 @@ impl State {
     pub(super) fn open(&mut self, client: usize, link: usize, server: usize) -> Option<u64> {
         let connection = self.network.open(client, link, server)?;
         let process = self.clients[client].process().number();
-        self.recorded(RunEvent::LinkUsed { link, process });
+        self.recorded(|recording, _| recording.link_used(link, process));
         self.servers[server].connections.open(connection);
         Some(connection)
     }
@@ -101,24 +101,29 @@ impl State {
         let sent = self.events.now();
         move |state| {
             if let Some((from, to)) = ends {
-                state.recorded(RunEvent::Message { from, to, sent, operation, is_lost });
+                state.recorded(|recording, now| {
+                    let span = Span { from: sent, to: now };
+                    recording.messages.push(Message { from, to, span, operation, is_lost });
+                });
             }
         }
     }
 
-    fn ends_of(&self, route: Route) -> Option<(End, End)> {
+    fn ends_of(&self, route: Route) -> Option<(Place, Place)> {
         let ends = |connection: u64| {
             let client = &self.clients[self.network.client_of(connection)?];
-            let client =
-                End::Client { process: client.process().number(), session: client.session() };
-            Some((client, End::Server(self.network.server_of(connection)?)))
+            let client = match client.process().number() {
+                0 => Place::Session(client.session()),
+                process => Place::Process(process),
+            };
+            Some((client, Place::Server(self.network.server_of(connection)?)))
         };
         match route {
             Route::ToServer(connection) => ends(connection),
             Route::ToClient(connection) => {
                 ends(connection).map(|(client, server)| (server, client))
             }
-            Route::BetweenServers(from, to) => Some((End::Server(from), End::Server(to))),
+            Route::BetweenServers(from, to) => Some((Place::Server(from), Place::Server(to))),
         }
     }
 

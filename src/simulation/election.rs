@@ -2,7 +2,7 @@
 
 use super::network::PartitionScope;
 use super::op::{Ids, Op};
-use super::recording::RunEvent;
+use super::recording::Place;
 use super::server::{Role, Server};
 use super::state::State;
 
@@ -50,7 +50,7 @@ impl State {
     /// Ends a session, as its leader does when the session expires.
     pub(super) fn expire(&mut self, leader: usize, session: i64) {
         if self.servers[leader].sessions.begin_to_close(session) {
-            self.recorded(RunEvent::SessionExpired { session, server: leader });
+            self.recorded(|recording, now| recording.session_expired(now, session, leader));
             self.propose(leader, session, Ids::default(), Ok(Op::Close), None);
         }
     }
@@ -183,12 +183,12 @@ impl State {
     }
 
     pub(super) fn pause_server(&mut self, server: usize) {
-        self.recorded(RunEvent::ServerPaused { server });
+        self.recorded(|recording, now| recording.pause(now, Place::Server(server)));
         self.servers[server].set_paused(true);
     }
 
     pub(super) fn resume_server(&mut self, server: usize) {
-        self.recorded(RunEvent::ServerResumed { server });
+        self.recorded(|recording, now| recording.resume(now, Place::Server(server)));
         self.servers[server].set_paused(false);
         self.deliver_waiting();
         self.events.after(0, move |state| state.elect(server));

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 use super::admin::Admin;
 use super::link::Link;
-use super::log_observer::{Logged, LoggedEntry};
+use super::log_observer::LoggedEntry;
 use super::network::PartitionScope;
 use super::picture::Picture;
 use super::process::{Process, scheduled};
-use super::recording::{Place, RunEvent};
+use super::recording::Place;
 use super::server::{Role, Server};
 use super::sim_client::SimClient;
 use super::state::{Settings, State, millis};
@@ -347,7 +347,7 @@ impl Ensemble {
     /// pass.
     pub fn part(&self, from: usize, to: usize) -> Partition {
         let name = format!("no message to server {to}");
-        self.partitioned(vec![PartitionScope::Servers(from, to)], Place::Servers(vec![from]), name)
+        self.partitioned(vec![PartitionScope::Servers(from, to)], Place::Server(from), name)
     }
 
     /// Separates a server from the other servers until the partition is dropped.
@@ -357,13 +357,13 @@ impl Ensemble {
             [PartitionScope::Servers(server, other), PartitionScope::Servers(other, server)]
         });
         let name = "cut off from the other servers".to_owned();
-        self.partitioned(scopes.collect(), Place::Servers(vec![server]), name)
+        self.partitioned(scopes.collect(), Place::Server(server), name)
     }
 
     /// Delays messages from other servers to this one by `delay`.
     pub fn lag(&self, server: usize, delay: Duration) {
         self.world.change(|state| {
-            state.recording.lag(state.events.now(), server, millis(delay));
+            state.recorded(|recording, now| recording.lag(now, server, millis(delay)));
             for other in 0..state.servers.len() {
                 state.network.set_delay(other, server, millis(delay));
             }
@@ -413,11 +413,7 @@ impl Ensemble {
     /// # }
     /// ```
     pub fn picture(&self) -> Picture {
-        self.world.change(|state| {
-            let events = state.recording.events().to_vec();
-            let processes = state.recording.processes().to_vec();
-            Picture::new(events, processes, state.servers.len(), state.events.now())
-        })
+        self.world.change(|state| Picture::new(state.recording.clone(), state.events.now()))
     }
 
     /// [Records](Self::record) from now on, and writes the [`picture`](Self::picture) to a file if the ensemble is dropped by a
@@ -429,7 +425,8 @@ impl Ensemble {
 
     /// Marks this moment in the [`picture`](Self::picture), which then shows what led to it.
     pub fn mark(&self, text: impl Into<String>) {
-        self.world.change(|state| state.recorded(RunEvent::Mark { text: text.into() }));
+        self.world
+            .change(|state| state.recorded(|recording, now| recording.mark(now, text.into())));
     }
 
     /// Adds a line to the trace.
@@ -451,13 +448,7 @@ impl Ensemble {
 
     /// Calls `observer` with each change in the servers' log from now on, before any client learns of the change.
     #[doc(hidden)]
-    pub fn observe(&self, observer: impl Fn(&Logged) + Send + Sync + 'static) {
-        self.observe_entries(move |entry| observer(&entry.effect));
-    }
-
-    /// As [`observe`](Self::observe), with the transaction of each change.
-    #[doc(hidden)]
-    pub fn observe_entries(&self, observer: impl Fn(&LoggedEntry) + Send + Sync + 'static) {
+    pub fn observe(&self, observer: impl Fn(&LoggedEntry) + Send + Sync + 'static) {
         self.world.change(|state| state.log_observer.set(observer));
     }
 
@@ -508,7 +499,7 @@ pub struct Partition {
     world: Arc<World>,
     scopes: Vec<PartitionScope>,
     /// The number of the fault in the recording.
-    recorded: u64,
+    recorded: Option<usize>,
 }
 
 impl Partition {

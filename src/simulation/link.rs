@@ -147,7 +147,7 @@ pub struct Fault {
     link: usize,
     id: u64,
     /// The number of the fault in the recording.
-    recorded: u64,
+    recorded: Option<usize>,
     strikes: Arc<watch::Sender<usize>>,
 }
 

@@ -14,7 +14,7 @@ pub enum Logged {
     /// The path, and the session that owns the node.
     Created(String, i64),
     Deleted(String),
-    Changed(String, Vec<u8>),
+    Changed(String),
     SessionEnded(i64),
     /// A request was refused, because the servers believe the session to be at another server. A dial that was given up can cause
     /// that long after it, and the next write shows it (ZOOKEEPER-710).
@@ -85,7 +85,7 @@ fn logged_of(fired: &Fired, tree: &Tree) -> Option<Logged> {
             Some(Logged::Created(path, owner))
         }
         (Happened::Deleted, _) => Some(Logged::Deleted(path)),
-        (Happened::Changed, node) => node.map(|(_, data)| Logged::Changed(path, data.to_vec())),
+        (Happened::Changed, _) => Some(Logged::Changed(path)),
         (Happened::Children, _) => None,
     }
 }

@@ -5,6 +5,11 @@
 //! minute passes as soon as no task has work left. One seed decides how long messages take and which task runs next, so
 //! a failed test fails again.
 //!
+//! One seed gives the same run as long as the code under test draws nothing at random by itself. A `tokio::select!` needs `biased;`,
+//! because tokio draws the order of the branches, and not from the seed. The order of a `HashMap` must not matter either. A task that
+//! the code starts must belong to a [`Process`], by [`Process::spawn`] or [`in_this_process`]: only such tasks run in the order of the
+//! seed, and are paused and killed.
+//!
 //! An ensemble belongs to one thread: use `#[tokio::test(start_paused = true)]`. A multi-threaded runtime is refused.
 //! Real sockets do not work in such a test, because the virtual clock runs ahead while a task waits for one.
 //!
@@ -46,8 +51,6 @@
 //! ```
 
 mod admin;
-mod chart;
-mod chart_reader;
 mod client;
 mod client_steps;
 mod client_watches;
@@ -90,8 +93,8 @@ pub use self::log_observer::{Logged, LoggedEntry};
 pub use self::op::Operation;
 pub(crate) use self::op::{Answer, Happened, Op, Refused};
 pub use self::picture::Picture;
-pub use self::process::Process;
 pub(crate) use self::process::scheduled;
+pub use self::process::{Process, in_this_process};
 pub(crate) use self::recording::{RecordedHold, ReportedHold, ReportedTerm, ReportedWait};
 pub use self::version::Version;
 pub(crate) use self::world::{guid, now, seed};

@@ -4,9 +4,8 @@ use std::fmt::{self, Display};
 use std::ops::Range;
 use std::time::Duration;
 
-use super::chart::{Chart, Span};
 use super::drawing::Drawing;
-use super::recording::{Recorded, RunEvent};
+use super::recording::{Recording, Span};
 use super::state::millis;
 
 /// Without a window, a picture shows so much before the first mark, and so much behind it.
@@ -17,28 +16,24 @@ const WITHOUT_MARK: u64 = 60_000;
 
 /// A picture of a run: an SVG file, which its `Display` writes. See [`Ensemble::picture`](super::Ensemble::picture).
 ///
-/// Virtual time runs to the right. Each process has a lane with the waits (pale) and the holds (solid) of its tasks, with the
-/// fencing token as the label. The colour stands for the path, and red for a loss. Each server has a lane with its role. In
-/// a browser, each bar says what it is when the mouse rests on it.
+/// Virtual time runs to the right. Each process has a lane with the waits (pale) and the holds (solid) of its tasks. Each server has
+/// a lane with its role, and each lane has a row for the faults that concern it. Red stands for a loss.
+///
+/// The label of a hold is its fencing token, as epoch and number in that epoch: `1.7` is 4294967303. The colour stands for the path.
+/// If there are more paths than colours, it stands for their parent, and the label begins with the last part of the path. In a
+/// browser, each bar says what it is when the mouse rests on it.
 #[derive(Clone, Debug)]
 #[must_use = "a picture is a text to write to a file"]
 pub struct Picture {
-    events: Vec<Recorded>,
-    processes: Vec<String>,
-    servers: usize,
+    run: Recording,
     now: u64,
     window: Option<Span>,
     title: Option<String>,
 }
 
 impl Picture {
-    pub(super) fn new(
-        events: Vec<Recorded>,
-        processes: Vec<String>,
-        servers: usize,
-        now: u64,
-    ) -> Self {
-        Self { events, processes, servers, now, window: None, title: None }
+    pub(super) fn new(run: Recording, now: u64) -> Self {
+        Self { run, now, window: None, title: None }
     }
 
     /// Shows the whole run, instead of the five seconds before its first [mark](super::Ensemble::mark), or of its last minute
@@ -61,12 +56,10 @@ impl Picture {
     }
 
     fn window(&self) -> Span {
-        let mark = self.events.iter().find(|one| matches!(one.event, RunEvent::Mark { .. }));
-        self.window.unwrap_or_else(|| match mark {
-            Some(mark) => Span {
-                from: mark.at.saturating_sub(BEFORE_MARK),
-                to: self.now.min(mark.at + AFTER_MARK),
-            },
+        self.window.unwrap_or_else(|| match self.run.marks.first() {
+            Some((at, _)) => {
+                Span { from: at.saturating_sub(BEFORE_MARK), to: self.now.min(at + AFTER_MARK) }
+            }
             None => Span { from: self.now.saturating_sub(WITHOUT_MARK), to: self.now },
         })
     }
@@ -74,8 +67,8 @@ impl Picture {
 
 impl Display for Picture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let chart =
-            Chart::new(&self.events, &self.processes, self.servers, self.now, self.window());
-        f.write_str(&Drawing::new(&chart).draw(self.title.as_deref())?)
+        let window = self.window();
+        let run = self.run.clone().cut(window, self.now);
+        writeln!(f, "{}", Drawing::new(&run, window).draw(self.title.as_deref()))
     }
 }

@@ -6,15 +6,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use tokio::runtime::Handle;
+
 use super::process_state::{ProcessScope, ProcessState};
-use super::recording::RunEvent;
+use super::recording::Place;
 use super::scheduler::TaskWaker;
 use super::world::World;
 
 /// A simulated process: tasks and clients that are paused and killed together.
 ///
-/// Everything that the futures given to [`spawn`](Self::spawn) start belongs to the process, above all each
+/// The futures that are given to [`spawn`](Self::spawn) belong to the process, and all that they start of this crate, above all each
 /// [`Curator`](crate::Curator).
+///
+/// A task that these futures start by `tokio::spawn`, a `JoinSet` or a `TaskTracker` does not belong to it, because tokio reports no
+/// such start. The task works on while the process is paused, and after the process was killed. Wrap its future in
+/// [`in_this_process`]. Threads and `spawn_blocking` never belong to a process.
 #[derive(Clone, Debug)]
 pub struct Process {
     world: Arc<World>,
@@ -36,8 +42,8 @@ impl Process {
         self
     }
 
-    fn recorded(&self, event: RunEvent) {
-        self.world.change(|state| state.recorded(event));
+    fn place(&self) -> Place {
+        Place::Process(self.state.number())
     }
 
     /// Starts a task of this process.
@@ -57,24 +63,50 @@ impl Process {
     /// Pauses the process, as if it had been stopped or swapped out: its tasks are not polled, and its clients neither
     /// read nor send. The clock goes on.
     pub fn pause(&self) {
-        self.recorded(RunEvent::Paused { process: self.state.number() });
+        self.report_strays();
+        self.world.change(|state| {
+            state.recorded(|recording, now| recording.pause(now, self.place()));
+        });
         self.state.pause();
     }
 
     /// Resumes a paused process.
     pub fn resume(&self) {
-        self.recorded(RunEvent::Resumed { process: self.state.number() });
         self.state.resume();
-        self.world.change(|state| state.process_resumed(&self.state));
+        self.world.change(|state| {
+            state.recorded(|recording, now| recording.resume(now, self.place()));
+            state.process_resumed(&self.state);
+        });
     }
 
     /// Kills the process, as `kill -9` does. Messages that it sends from now on are lost, its tasks are dropped without
     /// effect, and its connections end. Its sessions stay until they expire.
     pub fn kill(&self) {
-        self.recorded(RunEvent::Killed { process: self.state.number() });
+        self.report_strays();
         self.state.kill();
-        self.world.change(|state| state.process_died(&self.state));
+        self.world.change(|state| {
+            state.recorded(|recording, now| recording.kill(now, self.state.number()));
+            state.process_died(&self.state);
+        });
         self.state.wake_all();
+    }
+
+    /// Number of tasks that code of the process has started and that do not belong to it.
+    #[doc(hidden)]
+    pub fn strays(&self) -> usize {
+        self.state.strays()
+    }
+
+    /// A test that fails shows what was written.
+    fn report_strays(&self) {
+        let strays = self.strays();
+        if strays > 0 {
+            let number = self.state.number();
+            eprintln!(
+                "process {number} has started {strays} tasks that do not belong to it and work on: \
+                 wrap them in `zookeeper_recipes::simulation::in_this_process`"
+            );
+        }
     }
 
     /// Returns true unless the process is paused or was killed.
@@ -99,6 +131,42 @@ impl Process {
     /// Number of tasks that have not ended.
     pub fn tasks(&self) -> usize {
         self.state.running()
+    }
+}
+
+/// Makes a future a task of the process whose code calls this function: it is paused, resumed and killed with the process, and runs in
+/// the order of the seed. Outside all processes, and outside a simulation, the future stays as it is.
+///
+/// Code under test that starts tasks by itself needs this, because such tasks would not belong to the [`Process`]. A future that was
+/// killed never ends, and does nothing.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tokio::task::JoinSet;
+/// use zookeeper_recipes::simulation::{Ensemble, in_this_process};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+/// # runtime.block_on(async {
+/// let ensemble = Ensemble::start(1);
+/// let process = ensemble.process();
+/// process.spawn(async {
+///     let mut workers = JoinSet::new();
+///     workers.spawn(in_this_process(async {
+///         tokio::time::sleep(Duration::from_secs(1)).await;
+///         unreachable!("the process was killed");
+///     }));
+///     workers.join_next().await;
+/// });
+/// ensemble.until(|_| process.tasks() == 2).await;
+/// process.kill();
+/// tokio::time::sleep(Duration::from_secs(2)).await;
+/// # });
+/// ```
+pub fn in_this_process<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    match ProcessState::current().number() {
+        0 => Scheduled { inner: Some(Box::pin(future)), task: None },
+        _ => scheduled(future),
     }
 }
 
@@ -135,13 +203,23 @@ impl<F: Future> Future for Scheduled<F> {
             return Poll::Pending;
         }
         let polled = AssertUnwindSafe(|| inner.as_mut().poll(&mut Context::from_waker(waker)));
-        catch_unwind(polled).unwrap_or_else(|panic| {
+        let before = strays(task);
+        let polled = catch_unwind(polled);
+        task.process().add_strays(strays(task) - before);
+        polled.unwrap_or_else(|panic| {
             if let Some(world) = World::here() {
                 world.panicked(&*panic);
             }
             resume_unwind(panic)
         })
     }
+}
+
+/// Number of the runtime's tasks, less the number of tasks of the simulation that ever began. A poll during which this grows has
+/// started a task that is none of the simulation's, because no task ends meanwhile.
+fn strays(task: &TaskWaker) -> isize {
+    let alive = Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks());
+    alive.cast_signed() - task.begun().cast_signed()
 }
 
 impl<F> Drop for Scheduled<F> {

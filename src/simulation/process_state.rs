@@ -23,6 +23,8 @@ pub(super) struct ProcessState {
     is_paused: AtomicBool,
     /// Number of tasks that have not ended.
     running: AtomicUsize,
+    /// Number of tasks that code of the process has started and that do not belong to it.
+    strays: AtomicUsize,
     tasks: Mutex<Vec<Weak<TaskWaker>>>,
 }
 
@@ -84,6 +86,14 @@ impl ProcessState {
 
     pub(super) fn task_ended(&self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_strays(&self, started: isize) {
+        self.strays.fetch_add(usize::try_from(started).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    pub(super) fn strays(&self) -> usize {
+        self.strays.load(Ordering::Relaxed)
     }
 
     /// Number of tasks that have not ended.

@@ -74,6 +74,11 @@ impl TaskWaker {
         task
     }
 
+    /// Number of tasks of the simulation that ever began.
+    pub(super) fn begun(&self) -> usize {
+        self.scheduler.upgrade().map_or(0, |scheduler| scheduler.next.load(Ordering::Relaxed))
+    }
+
     pub(super) fn process(&self) -> &Arc<ProcessState> {
         &self.process
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::event_queue::EventQueue;
 use super::log_observer::LogObserver;
 use super::network::Network;
-use super::recording::{Place, Recording, RunEvent};
-use super::server::Server;
+use super::recording::{Place, Recording};
+use super::server::{Role, Server};
 use super::sim_client::SimClient;
 use super::trace::Trace;
 use super::version::Version;
@@ -93,9 +93,10 @@ impl State {
         self.trace.note(self.events.now(), line);
     }
 
-    /// Adds an event to the recording, if there is one.
-    pub(super) fn recorded(&mut self, event: RunEvent) {
-        self.recording.add(self.events.now(), event);
+    /// Calls a function with the recording and the time, if there is a recording.
+    pub(super) fn recorded<T>(&mut self, add: impl FnOnce(&mut Recording, u64) -> T) -> Option<T> {
+        let now = self.events.now();
+        self.recording.is_on().then(|| add(&mut self.recording, now))
     }
 
     /// Starts the recording, with the roles that the servers have at present.
@@ -109,17 +110,25 @@ impl State {
 
     pub(super) fn recorded_role(&mut self, server: usize) {
         let role = self.servers[server].role();
-        let epoch = self.servers[server].epoch();
-        self.recorded(RunEvent::ServerRole { server, role, epoch });
+        let text = match role {
+            Role::Leading if self.servers.len() == 1 => "serves".to_owned(),
+            Role::Leading => format!("leads, epoch {}", self.servers[server].epoch()),
+            Role::Following(leader) => format!("follows server {leader}"),
+            Role::Looking => "elects".to_owned(),
+            Role::Down => "down".to_owned(),
+        };
+        self.recorded(|recording, now| recording.role(now, server, role, text));
     }
 
     /// A fault begins. Returns its number in the recording.
-    pub(super) fn recorded_fault(&mut self, place: Place, name: String) -> u64 {
-        self.recording.begin_fault(self.events.now(), place, name)
+    pub(super) fn recorded_fault(&mut self, place: Place, name: String) -> Option<usize> {
+        self.recorded(|recording, now| recording.begin(now, place, "fault", name))
     }
 
-    pub(super) fn recorded_end(&mut self, fault: u64) {
-        self.recorded(RunEvent::FaultEnded { fault });
+    pub(super) fn recorded_end(&mut self, fault: Option<usize>) {
+        if let Some(fault) = fault {
+            self.recorded(|recording, now| recording.end(now, fault));
+        }
     }
 }
 

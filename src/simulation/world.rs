@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
 use super::process_state::ProcessState;
-use super::recording::RunEvent;
 use super::scheduler::{Scheduler, locked};
 use super::state::{Settings, State, millis};
 
@@ -101,7 +100,7 @@ impl World {
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?").to_owned();
         self.change(|state| {
             state.note(format_args!("panic: {text}"));
-            state.recorded(RunEvent::Mark { text: format!("panic: {text}") });
+            state.recorded(|recording, now| recording.mark(now, format!("panic: {text}")));
             state.trace.add_panic(text);
         });
     }

@@ -51,7 +51,7 @@ async fn a_stranger_that_comes_back_at_once_has_its_turns_and_passing_resumes_wh
     let ensemble = Ensemble::start(17);
     let seen = Arc::<Mutex<Seen>>::default();
     let log = seen.clone();
-    ensemble.observe(move |entry| match entry {
+    ensemble.observe(move |entry| match &entry.effect {
         Logged::Created(path, owner) if *owner != 0 => {
             locked(&log).nodes.insert(path.clone(), (*owner, Instant::now()));
         }

@@ -45,7 +45,7 @@ impl Crowd {
         let seen = nodes.clone();
         ensemble.observe(move |entry| {
             let mut seen = locked(&seen);
-            match entry {
+            match &entry.effect {
                 Logged::Created(path, owner) if *owner != 0 => _ = seen.0.insert(path.clone()),
                 Logged::Deleted(path) => _ = seen.0.remove(path),
                 _ => {}

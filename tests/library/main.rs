@@ -9,6 +9,7 @@ mod api;
 mod metrics;
 mod pictures;
 mod prelude;
+mod processes;
 mod real;
 mod recipes;
 mod round_trips;

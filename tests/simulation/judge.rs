@@ -407,11 +407,11 @@ impl Judge {
                     self.cleaned_up(&mut state, path, entry.session);
                 }
             }
-            Logged::Changed(path, _) if path.ends_with("-data") => {
+            Logged::Changed(path) if path.ends_with("-data") => {
                 self.written(&mut state, path, entry);
             }
-            Logged::Changed(path, _) if path.ends_with("/count") => state.counted(path, entry),
-            Logged::Changed(..) => {}
+            Logged::Changed(path) if path.ends_with("/count") => state.counted(path, entry),
+            Logged::Changed(_) => {}
             Logged::SessionEnded(session) if !state.ended.contains(session) => {
                 let ours = |hold: &&Hold| {
                     let is_its =

@@ -95,7 +95,7 @@ async fn whole(plan: Plan, record: bool) -> Outcome {
     }
     let judge = Judge::of(&ensemble, plan.kept);
     let logged = judge.clone();
-    ensemble.observe_entries(move |entry| logged.logged(entry));
+    ensemble.observe(move |entry| logged.logged(entry));
     let (plan, stop) = (Arc::new(plan), Arc::new(AtomicBool::new(false)));
     let run = Run { ensemble: ensemble.clone(), judge: judge.clone(), plan: plan.clone(), stop };
     let began = tokio::time::Instant::now();

@@ -1,12 +1,14 @@
 //! The pictures of the pages, each of a run of its own: `make pictures`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use zookeeper_recipes::simulation::{Direction, Ensemble, Process};
-use zookeeper_recipes::{Curator, Released};
+use zookeeper_recipes::simulation::{Direction, Ensemble, Process, in_this_process};
+use zookeeper_recipes::{Curator, Error, Released, SlotHold};
 
 const PATH: &str = "/locks/orders";
 const SESSION: Duration = Duration::from_secs(6);
@@ -20,6 +22,7 @@ pub(crate) fn draw(folder: &Path) -> Result<(), String> {
         ("cut-off-follower", drawn(cut_off_follower())),
         ("rolling-restart", drawn(rolling_restart())),
         ("migration", drawn(migration())),
+        ("sharded-workers", drawn(sharded_workers())),
     ];
     for (name, picture) in pictures {
         let file = folder.join(format!("{name}.svg"));
@@ -154,25 +157,94 @@ async fn rolling_restart() -> String {
     ensemble.picture().title("A rolling restart of three replicas that share a lock").to_string()
 }
 
-/// The steps of the guide's migration: each starts a new process before it ends an old one. The processes of Java are simulated by
-/// this crate, because Curator's mutex makes the same requests for the same znodes.
+/// The first steps of the guide's migration, and back: each starts a new process before it ends an old one. Old and new ones run this
+/// crate, because Curator's mutex makes the same requests for the same znodes.
 async fn migration() -> String {
     let ensemble = Ensemble::start(6);
     ensemble.record();
-    let mut java = Vec::new();
-    for name in ["java-1", "java-2"] {
-        java.push(biller(&ensemble, name).await);
+    let mut running = BTreeMap::new();
+    for name in ["old-1", "old-2"] {
+        running.insert(name, biller(&ensemble, name).await);
     }
-    let mut rust = Vec::new();
-    for (name, old) in ["rust-1", "rust-2"].into_iter().zip(java) {
+    let steps =
+        [("new-1", ""), ("new-2", "old-1"), ("old-1", "new-2"), ("new-2", "old-1"), ("", "old-2")];
+    for (starts, ends) in steps {
         sleep(Duration::from_secs(2)).await;
-        rust.push(biller(&ensemble, name).await);
-        sleep(Duration::from_secs(3)).await;
-        assert_eq!(old.close().await, Released::Confirmed);
+        if !starts.is_empty() {
+            running.insert(starts, biller(&ensemble, starts).await);
+            sleep(Duration::from_secs(1)).await;
+        }
+        if let Some(curator) = running.remove(ends) {
+            assert_eq!(curator.close().await, Released::Confirmed);
+        }
     }
     sleep(Duration::from_secs(2)).await;
     let picture = ensemble.picture().whole();
-    picture.title("A migration: each Rust process starts before a Java process ends").to_string()
+    picture
+        .title("A migration: new-2 replaces old-1, which comes back, and replaces it again")
+        .to_string()
+}
+
+/// Workers share shards as in `examples/sharded_workers.rs`. One is killed, another one stands still for longer than its session lasts.
+async fn sharded_workers() -> String {
+    let ensemble = Ensemble::start(7);
+    ensemble.record();
+    let workers = ["a", "b", "c", "d"].map(|name| {
+        let process = ensemble.process().named(name);
+        process.spawn(sharing(ensemble.connect_string().to_owned()));
+        process
+    });
+    sleep(Duration::from_secs(3)).await;
+    workers[0].kill();
+    sleep(Duration::from_secs(9)).await;
+    workers[1].pause();
+    sleep(Duration::from_secs(9)).await;
+    workers[1].resume();
+    sleep(Duration::from_secs(4)).await;
+    let picture = ensemble.picture().whole();
+    picture
+        .title("Four workers share six shards: a is killed, b stands still and takes part again")
+        .to_string()
+}
+
+/// Takes a slot, and after a loss another one.
+async fn sharing(servers: String) {
+    let curator =
+        Curator::builder().session_timeout(SESSION).connect(&servers).await.expect("a session");
+    let slots = curator.slots("/slots", 4).expect("a path");
+    loop {
+        let _lost: Result<(), Error> =
+            slots.run(async |slot| share_of_slot(&curator, slot).await).await;
+    }
+}
+
+/// Holds the mutexes of the shards that fall to this slot among the members.
+async fn share_of_slot(curator: &Curator, slot: SlotHold) -> Result<(), Error> {
+    let id = format!("{:02}", slot.index());
+    let _membership = curator.group_member("/workers", &id)?.join().await?;
+    let mut observer = curator.observe_group("/workers")?;
+    let mut shards = BTreeMap::new();
+    loop {
+        let members = observer.changed().await?;
+        let place = members.ids().position(|member| member == id);
+        let is_wanted = |shard: usize| place == Some(shard % members.len());
+        // Dropping a shard's tasks releases the shard.
+        shards.retain(|shard, _| is_wanted(*shard));
+        for shard in (0..6).filter(|shard| is_wanted(*shard)) {
+            shards.entry(shard).or_insert_with(|| {
+                let mut tasks = JoinSet::new();
+                tasks.spawn(in_this_process(hold_shard(curator.clone(), shard)));
+                tasks
+            });
+        }
+    }
+}
+
+async fn hold_shard(curator: Curator, shard: usize) {
+    let mutex = curator.mutex(format!("/shards/{shard}")).expect("a path");
+    while let Ok(guard) = mutex.acquire().await {
+        guard.lost().await;
+    }
 }
 
 /// Starts a process that bills under the lock, again and again, until its `Curator` is closed.
