@@ -60,6 +60,8 @@ fn row(line: &str) -> Option<Row<'_>> {
     let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
     let [work, link, ours, peer, theirs, ratio, ..] = cells[..] else { return None };
     let (ours, theirs) = (ours.split(" (").next()?, theirs.split(" (").next()?);
+    // The rounds' range follows the ratio.
+    let ratio = ratio.split(" (").next()?;
     let (our_value, unit) = ours.split_once(' ')?;
     let (their_value, _) = theirs.split_once(' ')?;
     let number = |cell: &str| cell.parse::<f64>().ok();
@@ -196,8 +198,7 @@ mod tests {
 
     #[test]
     fn a_row_gives_how_many_times_better_ours_is() {
-        let cycle =
-            "| `read` | 8ms | 2.00 ms (1.90..2.10) | curator | 8.00 ms (8..8) | 0.25 | - |  |";
+        let cycle = "| `read` | 8ms | 2.00 ms | curator | 8.00 ms | 0.250 (0.240..0.300) | - |  |";
         let expected = Row {
             label: "read, 8ms, curator".into(),
             peer: "curator",
@@ -206,10 +207,12 @@ mod tests {
             factor: 4.0,
         };
         assert_eq!(row(cycle), Some(expected));
-        let rate = "| `locks64` | direct | 300 /s (1..2) | curator | 200 /s (1..2) | 1.50 | >=2x | **missed** |";
+        let rate =
+            "| `locks64` | direct | 300 /s | curator | 200 /s | 1.50 (1..2) | >=2x | **missed** |";
         assert_eq!(only(rate), Some(("locks64, direct, curator".into(), 1.5)));
-        // Ours sends nothing; ours sends so little that the ratio is rounded to nothing.
-        let none = "| `w` | counted | 0.00 writes (0..0) | kazoo | 2.00 writes (2..2) | 0.00 | <=0 | met |";
+        // Ours sends nothing. Ours sends little, and the ratio is that of the rounds, not of the rounded values.
+        let none =
+            "| `w` | counted | 0.00 writes | kazoo | 2.00 writes | 0.00 (0..0) | <=0 | met |";
         assert_eq!(only(none).map(|row| row.1), Some(f64::INFINITY));
         let little =
             "| `w` | counted | 0.02 writes (0..0) | kazoo | 8.00 writes (8..8) | 0.00 | - |  |";
@@ -217,7 +220,10 @@ mod tests {
         // The ratio is rounded to 0.01, which is 100 times.
         let small = "| `w` | direct | 0.01 ms (0..0) | kazoo | 2.68 ms (2..3) | 0.01 | - |  |";
         assert_eq!(only(small).map(|row| row.1.round()), Some(268.0));
-        let missing = "| `w` | 8ms | 2.00 ms (2..2) | kazoo | - | - | - |  |";
+        let little =
+            "| `w` | counted | 0.02 writes | kazoo | 8.00 writes | 0.00373 (0..1) | - |  |";
+        assert_eq!(only(little).map(|row| row.1.round()), Some(268.0));
+        let missing = "| `w` | 8ms | 2.00 ms | kazoo | - | - | - |  |";
         assert_eq!(only(missing), None);
         assert_eq!(only(HEADER), None);
     }

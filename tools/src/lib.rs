@@ -1,6 +1,7 @@
 //! What the tools have in common.
 
 pub mod chart;
+pub mod verdict;
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -1,17 +1,18 @@
-//! Ours beside each peer's, and whether the goal is met.
+//! What the rounds of each work gave, and ours beside each peer's.
 
 use std::collections::BTreeMap;
 
+use tools::verdict::{Goal, Summary, Verdict};
+
 use crate::bench_server::Link;
 use crate::crew::Peer;
-use crate::statistics::Summary;
-use crate::works::{Goal, Work};
+use crate::works::Work;
 
-/// What the rounds gave, in the work's unit.
+/// The values of each round, in the work's unit. A missing peer has none.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) work: &'static Work,
-    pub(crate) rounds: BTreeMap<Peer, Vec<f64>>,
+    pub(crate) rounds: Vec<BTreeMap<Peer, f64>>,
 }
 
 #[derive(Debug)]
@@ -22,32 +23,39 @@ pub(crate) struct Results {
     pub(crate) missing: BTreeMap<Peer, String>,
 }
 
+/// A row of the table.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     pub(crate) work: &'static Work,
     pub(crate) peer: Peer,
     pub(crate) ours: Option<Summary>,
     pub(crate) theirs: Option<Summary>,
-    /// Ours by theirs.
-    pub(crate) ratio: Option<f64>,
+    /// Ours by theirs, of each round.
+    pub(crate) ratio: Option<Summary>,
     pub(crate) goal: Option<Goal>,
-    /// `None` without a goal, or without a figure.
-    pub(crate) is_met: Option<bool>,
+    pub(crate) verdict: Verdict,
 }
 
 impl Measured {
-    pub(crate) fn summary(&self, peer: Peer) -> Option<Summary> {
-        Summary::of(self.rounds.get(&peer)?)
+    fn values(&self, peer: Peer) -> Option<Summary> {
+        let values = self.rounds.iter().filter_map(|round| round.get(&peer).copied());
+        Summary::of(&values.collect::<Vec<_>>())
     }
 
-    pub(crate) fn comparisons(&self) -> impl Iterator<Item = Comparison> {
-        let ours = self.summary(Peer::Ours);
-        self.work.peers.iter().map(move |(peer, goal)| {
-            let theirs = self.summary(*peer);
-            let medians = ours.zip(theirs).map(|(ours, theirs)| (ours.median, theirs.median));
-            let ratio = medians.filter(|both| both.1 > 0.0).map(|(ours, theirs)| ours / theirs);
-            let is_met = ours.zip(*goal).and_then(|(ours, goal)| goal.is_met(ours.median, ratio));
-            Comparison { work: self.work, peer: *peer, ours, theirs, ratio, goal: *goal, is_met }
+    fn ratios(&self, peer: Peer) -> Option<Summary> {
+        let both = |round: &BTreeMap<Peer, f64>| {
+            round.get(&Peer::Ours).copied().zip(round.get(&peer).copied())
+        };
+        Summary::of_ratios(&self.rounds.iter().filter_map(both).collect::<Vec<_>>())
+    }
+
+    fn comparisons(&self) -> impl Iterator<Item = Comparison> {
+        let ours = self.values(Peer::Ours);
+        self.work.peers.iter().map(move |&(peer, goal)| {
+            let theirs = self.values(peer);
+            let ratio = self.ratios(peer);
+            let verdict = Verdict::of(goal, ours, ratio);
+            Comparison { work: self.work, peer, ours, theirs, ratio, goal, verdict }
         })
     }
 }
@@ -56,36 +64,4 @@ impl Results {
     pub(crate) fn comparisons(&self) -> impl Iterator<Item = Comparison> {
         self.measured.iter().flat_map(Measured::comparisons)
     }
-
-    /// How long the work's trips were.
-    pub(crate) fn trip(&self, link: Link) -> Option<Summary> {
-        Summary::of(self.trips.get(&link)?)
-    }
-}
-
-impl Comparison {
-    pub(crate) fn verdict(&self) -> &'static str {
-        match (self.goal, self.is_met) {
-            (None, _) => "no goal",
-            (Some(_), None) => "not measured",
-            (Some(_), Some(true)) => "met",
-            (Some(_), Some(false)) => "missed",
-        }
-    }
-}
-
-/// With as many digits as tell something.
-pub(crate) fn figure(value: f64) -> String {
-    let digits = match value.abs() {
-        small if small < 10.0 => 2,
-        medium if medium < 100.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$}")
-}
-
-/// `MEDIANunit (LEAST..MOST)`.
-pub(crate) fn with_spread(summary: Summary, unit: &str) -> String {
-    let Summary { median, least, most } = summary;
-    format!("{}{unit} ({}..{})", figure(median), figure(least), figure(most))
 }

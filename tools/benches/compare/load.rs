@@ -5,9 +5,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tools::verdict::Summary;
 use tools::{Failure, now};
-
-use crate::statistics::Summary;
 
 /// The pause between two writes of [`Recipe::Readers`].
 const WRITES_EACH: Duration = Duration::from_secs(1);

@@ -1,9 +1,10 @@
 //! This crate beside others, in one run: `make bench`.
 //!
-//! One server, data in memory where the system has such a place. Each work runs in rounds; in a round every peer
-//! has its turn, in an order that rotates, so that what disturbs the machine disturbs all of them. Peers in Java and
-//! Python are processes of their own, driven over their standard input. What the works are, and what
-//! the figures do not show: `docs/internals/benchmarks.md`.
+//! Only this tool shows that no work is slower than it was, as a ratio to peers that run at the same time. One server, data in
+//! memory where the system has such a place. Each work runs in rounds. In a round every peer has its turn, in an order that
+//! rotates, and the round gives the ratio of ours to each peer's (`tools::verdict`). Peers in Java and Python are processes of
+//! their own, driven over their standard input. What the works are, and what the figures do not show:
+//! `docs/internals/benchmarks.md`.
 //!
 //! Arguments: `--rounds N` (7), `--seconds S` of each turn (2), `--smoke`, and names of works (all but those of growth;
 //! `waiters locks` for those). Without cargo's own
@@ -23,7 +24,6 @@ mod ours;
 mod raw;
 mod run;
 mod settings;
-mod statistics;
 mod stranger;
 mod tables;
 mod works;
@@ -31,10 +31,9 @@ mod works;
 use std::sync::Arc;
 
 use tokio::runtime::{Builder, Runtime};
-use tools::Failure;
+use tools::{Failure, load_average};
 
 use self::bench_server::BenchServer;
-use self::machine::Machine;
 use self::settings::Settings;
 use self::tables::Table;
 
@@ -61,14 +60,13 @@ fn main() -> Result<(), Failure> {
 }
 
 async fn compare(settings: &Settings, proxies: &Arc<Runtime>) -> Result<(), Failure> {
-    let mut machine = Machine::before()?;
+    let load_before = load_average();
     let bench_server = BenchServer::set(proxies.clone()).await?;
     let results = run::all(settings, &bench_server).await;
     let backend = bench_server.backend();
     bench_server.close().await?;
-    let results = results?;
-    machine.after(&results, backend);
-    let tables = tables::tables(&results, &machine, settings)?;
+    let facts = machine::facts(backend, &load_before);
+    let tables = tables::tables(&results?, &facts, settings)?;
     println!("{tables}");
     if let Some(table) = settings.table() {
         println!("written to {}", table.write(&tables)?.display());

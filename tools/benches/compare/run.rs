@@ -51,15 +51,17 @@ impl Run<'_> {
         for peer in &everybody {
             self.cycles(work, *peer, Duration::ZERO, self.settings.warm_up).await?;
         }
-        let mut rounds: BTreeMap<Peer, Vec<f64>> = BTreeMap::new();
+        let mut rounds = Vec::new();
         for round in 0..self.settings.rounds {
             let trip = self.trip(work).await?;
+            let mut values = BTreeMap::new();
             for turn in 0..everybody.len() {
                 let peer = everybody[(turn + round) % everybody.len()];
                 if let Some(value) = self.turn(work, peer, round, trip).await? {
-                    rounds.entry(peer).or_default().push(value);
+                    values.insert(peer, value);
                 }
             }
+            rounds.push(values);
         }
         Ok(Measured { work, rounds })
     }

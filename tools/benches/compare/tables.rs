@@ -3,12 +3,11 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use tools::verdict::{Summary, Verdict, figure};
 use tools::{Failure, chart};
 
-use crate::comparison::{Comparison, Results, with_spread};
-use crate::machine::Machine;
+use crate::comparison::{Comparison, Results};
 use crate::settings::Settings;
-use crate::statistics::Summary;
 
 /// A table of the page, and its chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,50 +75,43 @@ fn docs(file: &str) -> PathBuf {
 
 pub(crate) fn tables(
     results: &Results,
-    machine: &Machine,
+    facts: &[String],
     settings: &Settings,
 ) -> Result<String, Failure> {
     let mut text = String::new();
     let (rounds, turn) = (settings.rounds, settings.turn.as_secs_f64());
     writeln!(text, "{rounds} rounds, turns of {turn} s. The machine:\n")?;
-    for fact in machine.facts().into_iter().chain([machine.verdict()]) {
+    for fact in facts {
         writeln!(text, "* {fact}")?;
     }
-    for link in results.trips.keys() {
-        if let Some(trip) = results.trip(*link) {
-            writeln!(text, "* a trip on the link {link}: {}", with_spread(trip, " ms"))?;
+    for (link, trips) in &results.trips {
+        if let Some(trip) = Summary::of(trips) {
+            writeln!(text, "* milliseconds of a trip on the link {link}: {trip}")?;
         }
     }
     for (peer, reason) in &results.missing {
         writeln!(text, "* {peer} was not measured: {reason}")?;
     }
+    let rows: Vec<_> = results.comparisons().collect();
+    let noisy = rows.iter().filter(|row| row.verdict == Verdict::Noisy).count();
+    writeln!(text, "* {noisy} of {} rows are noisy", rows.len())?;
     writeln!(text, "\n{}", chart::HEADER)?;
     writeln!(text, "| --- | --- | --: | --- | --: | --: | --- | --- |")?;
-    for comparison in results.comparisons() {
-        writeln!(text, "{}", row(&comparison))?;
+    for comparison in &rows {
+        writeln!(text, "{}", row(comparison))?;
     }
     Ok(text)
 }
 
 fn row(comparison: &Comparison) -> String {
-    let Comparison { work, peer, ours, theirs, ratio, goal, .. } = comparison;
-    let unit = format!(" {}", work.kind.unit());
-    let value = |summary: &Option<Summary>| {
-        summary.map_or("-".to_owned(), |summary| with_spread(summary, &unit))
-    };
-    let ratio = match ratio {
-        // The chart inverts it.
-        Some(ratio) if 0.0 < *ratio && *ratio < 0.1 => format!("{ratio:.4}"),
-        Some(ratio) => format!("{ratio:.2}"),
-        None => "-".to_owned(),
-    };
-    let goal = goal.map_or("-".to_owned(), |goal| goal.to_string());
-    let verdict = match comparison.verdict() {
-        "missed" => "**missed**",
-        "no goal" => "",
-        verdict => verdict,
-    };
+    let Comparison { work, peer, ours, theirs, ratio, goal, verdict } = comparison;
+    let cell = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let unit = work.kind.unit();
+    let value =
+        |side: &Option<Summary>| cell(side.map(|all| format!("{} {unit}", figure(all.median))));
     let (ours, theirs) = (value(ours), value(theirs));
+    let ratio = cell(ratio.map(|ratio| ratio.to_string()));
+    let goal = cell(goal.map(|goal| goal.to_string()));
     let (name, link) = (work.name, work.link);
     format!("| `{name}` | {link} | {ours} | {peer} | {theirs} | {ratio} | {goal} | {verdict} |")
 }

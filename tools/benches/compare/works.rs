@@ -1,6 +1,6 @@
 //! The works, who does them, and the goals.
 
-use std::fmt;
+use tools::verdict::Goal;
 
 use crate::bench_server::Link;
 use crate::crew::Peer;
@@ -44,39 +44,6 @@ impl Kind {
             Kind::BusyReads => "reads",
             Kind::BusyWrites => "writes",
             Kind::Requests => "requests",
-        }
-    }
-}
-
-/// What is to be shown of ours beside a peer's.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Goal {
-    /// Ours is at most so many times theirs.
-    Times(f64),
-    /// Ours is at least so many times theirs.
-    AtLeastTimes(f64),
-    /// Ours alone is at most that, in the work's unit. Of whole trips 5 % more: a server's own time is no trip.
-    AtMost(f64),
-}
-
-impl Goal {
-    /// By the figures as they are printed.
-    pub(crate) fn is_met(self, ours: f64, ratio: Option<f64>) -> Option<bool> {
-        let hundredths = |value: f64| (value * 100.0).round() / 100.0;
-        match self {
-            Goal::Times(most) => ratio.map(|ratio| hundredths(ratio) <= most),
-            Goal::AtLeastTimes(least) => ratio.map(|ratio| hundredths(ratio) >= least),
-            Goal::AtMost(most) => Some(hundredths(ours) <= most),
-        }
-    }
-}
-
-impl fmt::Display for Goal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Goal::Times(most) => write!(f, "<={most}x"),
-            Goal::AtLeastTimes(least) => write!(f, ">={least}x"),
-            Goal::AtMost(most) => write!(f, "<={most}"),
         }
     }
 }
