@@ -23,7 +23,6 @@ silence=(slf4j-api slf4j-nop)
 netty=('netty-'{buffer,common,codec,codec-base,handler,resolver,transport,transport-classes-epoll,transport-native-unix-common}'-[0-9]*'
   'netty-transport-native-epoll-[0-9]*-linux-'{x86_64,aarch_64})
 work=
-pip=
 
 say() { printf 'distributions: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -94,9 +93,8 @@ jars() {
 
 # An archive, a jar of it, the name of the new jar, and folders: the classes below them with their original names.
 unshaded() {
-  type -P javac >/dev/null || die "there is no Java compiler, which $name needs: run scripts/setup.sh curator"
   fetch "$1"
-  java "$here/distributions/Unshade.java" "$work/$1/$2" "$lib/$3.jar" "${@:4}"
+  python3 "$here/distributions/unshade.py" "$work/$1/$2" "$lib/$3.jar" "${@:4}"
 }
 
 system_jars() {
@@ -131,37 +129,18 @@ explain() {
 
 # Downloads an archive and extracts its jars into $work/ARCHIVE.
 fetch() {
-  local requirement sum megabytes started=$SECONDS status=0
+  local requirement sum megabytes started=$SECONDS
   [ ! -d "$work/$1" ] || return 0
   read -r requirement sum megabytes <<<"$(archive "$1")"
   prepare_pip
-  say "$requirement: fetching $megabytes MB ..."
+  say "$requirement: fetching $megabytes MB, which takes some minutes ..."
   printf '%s --hash=sha256:%s\n' "$requirement" "$sum" >"$work/requirements"
-  mkdir "$work/archive"
-  # The shell's job control gives it a process group, so that all of it ends with this script.
-  set -m
-  run_pip download --no-deps --no-binary :all: --no-build-isolation --require-hashes -r "$work/requirements" -d "$work/archive" &
-  pip=$!
-  set +m
-  until report "$requirement" "$megabytes"; do sleep 1; done
-  wait "$pip" || status=$?
-  pip=
-  [ "$status" = 0 ] || explain "$requirement"
+  run_pip download --no-deps --no-binary :all: --no-build-isolation --require-hashes -r "$work/requirements" -d "$work/archive" ||
+    explain "$requirement"
   mkdir "$work/$1"
   tar xzf "$work/archive/"*.tar.gz -C "$work/$1" --wildcards '*.jar' --transform 's|.*/||'
   rm -r "$work/archive"
   say "$requirement: done in $((SECONDS - started)) s"
-}
-
-# Prints every few seconds how much of the archive has come. Fails while pip runs.
-report() {
-  local bytes
-  kill -0 "$pip" 2>/dev/null || return 0
-  if [ $((SECONDS % 5)) = 0 ]; then
-    bytes=$(find "$work/tmp" -name '*.tar.gz' -printf '%s\n' 2>/dev/null | sort -n | tail -n 1)
-    say "$1: $((${bytes:-0} / 1000000)) of $2 MB"
-  fi
-  return 1
 }
 
 # A virtual environment without pip.
@@ -201,10 +180,7 @@ provide() {
   say "$name: $(du -sm "$cache/$name" | cut -f1) MB in $cache/$name"
 }
 
-clean_up() {
-  [ -z "$pip" ] || kill -- "-$pip" 2>/dev/null || true
-  [ -z "$work" ] || rm -rf "$work"
-}
+clean_up() { [ -z "$work" ] || rm -rf "$work"; }
 trap clean_up EXIT
 trap 'exit 130' INT
 

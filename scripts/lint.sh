@@ -11,15 +11,6 @@ run() {
   printf '   %d s\n' $((SECONDS - started))
 }
 
-# If cargo-deny is missing, it is built in the background. The shell's job control gives it a process group, so that its
-# compilers end with it.
-deny=(scripts/cargo-tool.sh cargo-deny)
-set -m
-"${deny[@]}" &
-built=$!
-set +m
-trap 'kill -- "-$built" 2>/dev/null || true' EXIT
-
 run $cargo fmt --all --check
 for script in scripts/*.sh scripts/image/*.sh .ci/run; do bash -n "$script"; done
 
@@ -49,5 +40,4 @@ run env RUSTDOCFLAGS="-D warnings" $cargo doc --quiet --no-deps "${packages[@]:0
 run $cargo test --quiet -p tools --test house
 # Together, because the library's examples need the test kit.
 run $cargo package --quiet --allow-dirty --no-verify -p zookeeper-testkit -p zookeeper-recipes
-wait "$built"
-run "${deny[@]}" check --hide-inclusion-graph bans licenses sources
+run scripts/cargo-tool.sh cargo-deny check --hide-inclusion-graph bans licenses sources

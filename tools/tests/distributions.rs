@@ -125,7 +125,7 @@ public class Probe {
 
 #[test]
 fn classes_get_their_original_names_back() {
-    if !can_run("javac", &["-version"]) {
+    if !can_run("javac", &["-version"]) || !can_run("python3", &["--version"]) {
         return;
     }
     let folder = folder("unshade");
@@ -138,9 +138,9 @@ fn classes_get_their_original_names_back() {
     run("javac", &["-d", "classes", "Probe.java"]);
     fs::write(folder.join("classes/org/other.txt"), "of another project").unwrap();
     run("jar", &["cf", "shaded.jar", "-C", "classes", "."]);
-    let unshade = scripts().join("distributions/Unshade.java").display().to_string();
-    run("java", &[&unshade, "shaded.jar", "all.jar"]);
-    run("java", &[&unshade, "shaded.jar", "some.jar", "org/apache/zookeeper/"]);
+    let unshade = scripts().join("distributions/unshade.py").display().to_string();
+    run("python3", &[&unshade, "shaded.jar", "all.jar"]);
+    run("python3", &[&unshade, "shaded.jar", "some.jar", "org/apache/zookeeper/"]);
     for jar in ["all.jar", "some.jar"] {
         let printed = run("java", &["-cp", jar, "org.apache.zookeeper.Probe"]);
         let constants = "true 123456789012345 0.123456789 1234567 0.125";
@@ -148,7 +148,7 @@ fn classes_get_their_original_names_back() {
         assert_eq!(printed, format!("org.apache.zookeeper.Probe {constants}\n{text}"));
         assert!(!run("jar", &["tf", jar]).contains("other"));
     }
-    let mut nothing = Command::new("java");
+    let mut nothing = Command::new("python3");
     nothing.args([&unshade, "shaded.jar", "none.jar", "org/apache/jute/"]).current_dir(&folder);
     assert!(!nothing.output().unwrap().status.success());
 }
