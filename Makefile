@@ -33,7 +33,7 @@ test-all: setup ## all tests, with Docker, the soak of each recipe and each benc
 conformance: setup ## random scripts on simulated and on real servers, some ten minutes; SCRIPTS=100, SEED=n and SERVERS=1 or 3 for one run
 	@scripts/conformance.sh
 
-soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock, RECIPE=mutex, rw, semaphore or leader; RECIPE=threads SECONDS=300 for the threads of one; RECIPE=upgrade ROUNDS=3 for servers that are upgraded; PEERS=curator-5.9.0,kazoo among the workers
+soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock, RECIPE=mutex, rw or semaphore; RECIPE=threads SECONDS=300 for the threads of one; RECIPE=upgrade ROUNDS=3 for servers that are upgraded; PEERS=curator-5.9.0,kazoo among the workers
 ifneq ($(filter upgrade,$(RECIPE))$(PEERS),)
 	@scripts/setup.sh curator kazoo
 endif

@@ -104,7 +104,7 @@ cat "$notes/waiting"
 [ "$level" = all ] || finish
 
 step "the fault product, on a real server" faults_on_a_real_server
-for recipe in rw semaphore leader; do
+for recipe in rw semaphore; do
   step "soak: $recipe" env RECIPE="$recipe" FAULTS=$faults "$programs/soak"
 done
 step "library on real servers" on_real_servers --skip real::

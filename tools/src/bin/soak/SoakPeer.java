@@ -38,7 +38,6 @@ public class SoakPeer {
         orders.setDaemon(true);
         orders.start();
         int timeout = Integer.parseInt(arguments[4]);
-        write(System.nanoTime(), "{\"starts\":{\"timeout\":" + timeout + "}}");
         CuratorFrameworkFactory.Builder builder = CuratorFrameworkFactory.builder()
             .connectString(arguments[2])
             .sessionTimeoutMs(timeout)
@@ -110,8 +109,7 @@ public class SoakPeer {
     /** Claims until the steps are over, or the lock is lost. */
     private static void hold(Lock lock, String path, Stat node, String before, int steps) throws Exception {
         String hold = "\"hold\":[\"" + lock.mode() + "\"," + node.getCzxid() + "]";
-        write(System.nanoTime(), "{\"holds\":{" + hold + ",\"session\":" + node.getEphemeralOwner()
-            + ",\"node\":\"" + path + "\"}}");
+        write(System.nanoTime(), "{\"holds\":{" + hold + ",\"node\":\"" + path + "\"}}");
         write(System.nanoTime(), "{\"behind\":{" + hold + ",\"nodes\":[" + before + "]}}");
         for (int step = 0; step < steps; step++) {
             long asked = System.nanoTime();
@@ -125,7 +123,7 @@ public class SoakPeer {
         write(System.nanoTime(), "{\"releases\":{" + hold + ",\"how\":\"worked\"}}");
     }
 
-    /** As many as those of hold.rs. */
+    /** As many as those of worker.rs. */
     private static int steps(int timeout) {
         int kind = random.nextInt(100);
         if (kind < 70) {

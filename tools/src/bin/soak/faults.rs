@@ -8,13 +8,10 @@ use tokio::time::{Instant, sleep};
 use tools::Result;
 use zookeeper_testkit::TestEnsemble;
 
-use crate::admin::Admin;
 use crate::links::Links;
-use crate::log::{Log, MILLISECOND, Nanos, Place, Signal, What, identity, now};
-use crate::observer::Observer;
+use crate::log::{Log, MILLISECOND, Nanos, Place, Signal, What, now};
 use crate::rows::Row;
 use crate::schedule::{Kind, MEMBERS, Planned, Which, Whom};
-use crate::worker::KILL_SESSION;
 
 /// How long "the holder" is looked for.
 const SEARCH: Duration = Duration::from_secs(1);
@@ -27,9 +24,6 @@ pub(crate) struct Scene {
     pub(crate) ensemble: TestEnsemble,
     pub(crate) rows: Vec<Mutex<Row>>,
     pub(crate) links: Vec<Links>,
-    pub(crate) admin: Admin,
-    /// Of the leaders.
-    pub(crate) observer: Option<Observer>,
     pub(crate) log: Log,
     /// Held by whatever takes a member from the quorum.
     pub(crate) quorum: Mutex<()>,
@@ -51,8 +45,6 @@ pub(crate) async fn apply(scene: Arc<Scene>, number: usize, planned: Planned) ->
         }
         Kind::StopWorker => fault.stop_worker(whom).await?,
         Kind::KillWorker => fault.kill_worker(whom).await?,
-        Kind::KillSession => fault.kill_session(whom).await?,
-        Kind::DeleteNode => fault.delete_node(whom).await?,
         Kind::KillMember(which)
         | Kind::RestartMember(which)
         | Kind::PauseMember(which)
@@ -79,8 +71,8 @@ impl Running<'_> {
         Ok(self.scene.log.now(What::Begins { fault: self.number, kind, detail, on })?)
     }
 
-    /// Nobody may hold just now: then some row. Half of the time it is one that has held for a moment, for short holds
-    /// are over before most faults take effect.
+    /// The row of the fault: any row, if none holds within the search. Half of the time it is one that has held for a moment,
+    /// because short holds are over before most faults take effect.
     async fn find(&self, whom: Whom) -> Result<usize> {
         let (since, search) = match whom {
             Whom::Row(row) => return Ok(row),
@@ -105,10 +97,7 @@ impl Running<'_> {
     async fn links(&self, whom: Whom, lasts: Duration) -> Result<()> {
         let row = self.find(whom).await?;
         self.begins(vec![Place::Row(row)])?;
-        let mut faults = self.scene.links[row].disturb(self.kind);
-        if let Some(observer) = &self.scene.observer {
-            faults.extend(observer.disturb(self.number, self.kind));
-        }
+        let _faults = self.scene.links[row].disturb(self.kind);
         sleep(lasts).await;
         Ok(())
     }
@@ -137,37 +126,6 @@ impl Running<'_> {
         let row = self.find(whom).await?;
         self.begins(vec![Place::Row(row)])?;
         self.scene.rows[row].lock().await.replace(&self.scene.log).await
-    }
-
-    async fn kill_session(&self, whom: Whom) -> Result<()> {
-        let row = self.find(whom).await?;
-        self.begins(vec![Place::Row(row)])?;
-        self.scene.rows[row].lock().await.tell(KILL_SESSION).await?;
-        if let Some(observer) = &self.scene.observer {
-            observer.kill_session(self.number, self.scene.ensemble.connect_string()).await;
-        }
-        Ok(())
-    }
-
-    /// One of those that it holds by, else one that it waits with.
-    async fn delete_node(&self, whom: Whom) -> Result<()> {
-        let place = self.find(whom).await?;
-        let (held, identity) = {
-            let row = self.scene.rows[place].lock().await;
-            let chosen = (self.number + 1) % row.held.len().max(1);
-            let held = row.held.get(chosen).map(|(_, node)| node.clone());
-            (held, identity(row.settings.row, row.settings.generation))
-        };
-        let admin = &self.scene.admin;
-        let found = match held {
-            Some(node) => Some(node),
-            None => admin.node_of(&identity).await?,
-        };
-        self.begins(vec![Place::Row(place)])?;
-        let Some(node) = found else { return Ok(()) };
-        self.scene.log.now(What::Deletes { node: node.clone() })?;
-        let known = admin.delete(&node).await.is_ok();
-        Ok(self.scene.log.now(What::Deleted { node, known })?)
     }
 
     async fn member(&self, which: Which) -> Result<()> {

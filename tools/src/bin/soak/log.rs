@@ -28,14 +28,12 @@ pub(crate) struct Event(pub(crate) Nanos, pub(crate) What);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
-    /// The first of every worker: the session timeout, in milliseconds.
-    Starts { timeout: u64 },
     /// Queues up.
     Asks { how: String },
     /// Came back without the lock.
     GaveUp { why: String },
     /// Has a guard.
-    Holds { hold: Name, session: i64, node: String },
+    Holds { hold: Name, node: String },
     /// In a mixed fleet: the nodes that a listing showed before the hold's own, when it had its guard and had claimed nothing yet.
     Behind { hold: Name, nodes: Vec<String> },
     /// The guard said that it is held. The moment is before the question, `after` is after the answer.
@@ -44,28 +42,10 @@ pub(crate) enum What {
     No { hold: Name },
     /// The worker knows that the hold is over, and why.
     Lost { hold: Name, how: String },
-    /// Begins to let go: from here on it claims nothing.
+    /// Begins to release: from here on it claims nothing.
     Releases { hold: Name, how: String },
-    /// Has let go.
-    Released { hold: Name, outcome: String },
-    /// Is about to write `read + 1`. `by` is the token of whoever wrote what was read.
-    Tries { counter: Counter, token: i64, read: u64, by: i64 },
-    /// What became of the try before.
-    Wrote { counter: Counter, token: i64, outcome: Outcome },
-    /// What a reader found in the counter in ZooKeeper.
-    Sees { hold: Name, read: u64, by: i64 },
-    /// An observer was told who leads: what the leader says of who it is, and its token.
-    Observes { leader: Option<(String, i64)> },
     /// Does not contend any more, and holds nothing.
     Quiet,
-    /// Begins to close a session from a second connection.
-    Kills { session: i64 },
-    /// The end of that. Without it, or if it is not known, the session may end at any later time.
-    Killed { session: i64, known: bool },
-    /// An administrator begins to delete a node.
-    Deletes { node: String },
-    /// The end of that, as with `Killed`.
-    Deleted { node: String, known: bool },
     /// A fault begins; `on` is what it hits.
     Begins { fault: usize, kind: String, detail: String, on: Vec<Place> },
     /// And is healed.
@@ -84,40 +64,19 @@ pub(crate) enum Mode {
     Lock,
     Write,
     Read,
-    /// A read that was taken beside a write hold, or is what that was down-graded to. It has the token of that.
-    Beside,
     /// One of a semaphore's.
     Lease,
-    /// A term.
-    Leader,
 }
 
 impl Mode {
     pub(crate) fn is_exclusive(self) -> bool {
-        matches!(self, Self::Lock | Self::Write | Self::Leader)
+        matches!(self, Self::Lock | Self::Write)
     }
 }
 
-/// A hold, among those of one process. Holds in turn under one node have the same name.
+/// A hold, among those of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Name(pub(crate) Mode, pub(crate) i64);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Counter {
-    /// A node, written through the hold's own node.
-    ZooKeeper,
-    /// A store that compares tokens.
-    Store,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
-    Accepted,
-    Refused,
-    Unknown,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,33 +1,28 @@
-//! Worker processes contend for a lock on an ensemble of three, through proxies, while a thousand faults hit links,
-//! members and workers; a checker judges what they logged.
+//! Only the soak shows that the locks exclude on real servers: real processes, killed and stopped, beside contenders of Curator and
+//! kazoo, while random faults hit links, workers and members of an ensemble. A checker judges what all of them logged.
 //!
 //! `make soak RECIPE=mutex FAULTS=1000 SEED=7` runs it (docs/internals/testing.md, "The soak"). `RECIPE=threads SECONDS=300`
 //! hammers the locks of one process instead, and `RECIPE=upgrade ROUNDS=3` upgrades the servers under holders.
-//! `SABOTAGE=ignores-lease` has the workers believe until they release, `RETAIN=1` retain the node of the mutex, and
-//! `PEERS=curator-5.9.0,kazoo` has contenders of other libraries among them: `settings.rs` has all of them.
+//! `SABOTAGE=ignores-lease` has the workers believe until they release, and `PEERS=curator-5.9.0,kazoo` has contenders of other
+//! libraries among them: `settings.rs` has all of them.
 #![allow(clippy::disallowed_methods)] // its processes and tasks are its own
 #![allow(clippy::future_not_send)] // they stay on the thread that began them
 
 mod admin;
-mod candidate;
 mod checker;
 mod faults;
-mod hand;
 mod hold;
 mod links;
 mod log;
-mod observer;
 mod peers;
 mod report;
 mod rows;
 mod run;
 mod schedule;
 mod settings;
-mod store;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod turns;
 mod upgrade;
 mod worker;
 

@@ -1,9 +1,8 @@
 //! What the run prints at its end.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use crate::checker::{Finding, Kind, Leaders, Verdict};
+use crate::checker::{Finding, Kind, Verdict};
 use crate::log::{Event, MILLISECOND, What};
 use crate::settings::Settings;
 
@@ -23,21 +22,8 @@ pub(crate) fn print(faults: &[Event], verdict: &Verdict) {
     for (mode, count) in counts(verdict.holds.iter().map(|hold| hold.mode)) {
         println!("{:<28} {count:>5}", format!("holds: {mode:?}"));
     }
-    println!("held again by the same node  {} times", verdict.again);
     let healing: Vec<_> = verdict.after_healing.iter().map(|time| time / MILLISECOND).collect();
     println!("healing to hold, each worker {healing:?} ms");
-    if let Some(Leaders { after_healing, observed }) = &verdict.leaders {
-        let healing = after_healing.map(Duration::from_nanos);
-        println!("healing to a leader          {healing:.0?}");
-        println!("leaders observed             {observed}");
-    }
-    let longest = verdict.excused.iter().map(|excused| excused.long).max().unwrap_or(0);
-    println!(
-        "excused overlaps             {}, the longest {:.1} ms (a holder's node deleted or its session closed from elsewhere)",
-        verdict.excused.len(),
-        Duration::from_nanos(longest).as_secs_f64() * 1e3,
-    );
-    println!("strikes of unknown outcome   {}", verdict.unknown_strikes);
     for text in verdict.went_back.iter().take(SHOWN) {
         println!("the servers lost what they had confirmed: {text}");
     }
@@ -61,14 +47,13 @@ pub(crate) fn print_peers(settings: &Settings, verdict: &Verdict) {
 /// The last line, for people and for scripts.
 pub(crate) fn line(settings: &Settings, verdict: &Verdict) -> String {
     format!(
-        "soak: recipe={} seed={} faults={} holds={} lost={} double={} stale_writes={} orphans={} hung={}",
+        "soak: recipe={} seed={} faults={} holds={} lost={} double={} orphans={} hung={}",
         settings.recipe.name(),
         settings.seed,
         verdict.faults,
         verdict.of(None).holds.len(),
         verdict.lost(),
         verdict.count(Kind::Double),
-        verdict.count(Kind::StaleWrite),
         verdict.count(Kind::Orphan),
         verdict.count(Kind::Hung),
     )
@@ -84,7 +69,7 @@ fn counts<T: Ord>(all: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
 }
 
 fn print_findings(verdict: &Verdict) {
-    for kind in [Kind::Double, Kind::StaleWrite, Kind::Orphan, Kind::Hung] {
+    for kind in [Kind::Double, Kind::Orphan, Kind::Hung] {
         let of_kind: Vec<&Finding> =
             verdict.findings.iter().filter(|finding| finding.kind == kind).collect();
         for finding in of_kind.iter().take(SHOWN) {

@@ -24,7 +24,7 @@ pub(crate) struct Row {
     input: Option<ChildStdin>,
     tail: Tail,
     /// What it holds at this moment.
-    pub(crate) held: Vec<(Name, String)>,
+    pub(crate) held: Vec<Name>,
     pub(crate) holds: usize,
     pub(crate) last_hold: Nanos,
     pub(crate) quiet: bool,
@@ -71,13 +71,13 @@ impl Row {
     pub(crate) fn look(&mut self) -> Result<()> {
         for Event(at, what) in self.tail.news(&self.settings.log())? {
             match what {
-                What::Holds { hold, node, .. } => {
-                    self.held.push((hold, node));
+                What::Holds { hold, .. } => {
+                    self.held.push(hold);
                     self.holds += 1;
                     self.last_hold = at;
                 }
                 What::Lost { hold, .. } | What::Releases { hold, .. } => {
-                    self.held.retain(|(held, _)| *held != hold);
+                    self.held.retain(|held| *held != hold);
                 }
                 What::Quiet => self.quiet = true,
                 _ => {}

@@ -8,19 +8,17 @@ use tokio::sync::Mutex;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::sleep;
 use tools::Result;
-use zookeeper_testkit::{Cut, TestEnsemble};
+use zookeeper_testkit::TestEnsemble;
 
 use crate::admin::Admin;
 use crate::checker::{Evidence, PATIENCE, Verdict, WorkerLog, judge};
 use crate::faults::{self, Scene};
 use crate::links::Links;
 use crate::log::{Event, FAULTS_LOG, Log, Nanos, Signal, Tail, What, now, worker_log};
-use crate::observer::Observer;
 use crate::report;
 use crate::rows::Row;
-use crate::schedule::{Kind, MEMBERS, Planned, ROWS, To, sabotage, schedule};
-use crate::settings::{LIMIT, Recipe, Sabotage, Settings, WorkerSettings};
-use crate::store::Store;
+use crate::schedule::{MEMBERS, Planned, ROWS, schedule, stops};
+use crate::settings::{LIMIT, Settings, WorkerSettings};
 use crate::worker::BE_QUIET;
 
 /// Between two looks at the logs.
@@ -36,18 +34,17 @@ const FEW: usize = 3;
 
 pub(crate) async fn run(settings: &Settings) -> Result<Verdict> {
     let settings = &Settings { folder: folder(settings)?, ..settings.clone() };
-    let (tick, limit) = match settings.sabotage {
-        Sabotage::None => ENSEMBLES[usize::try_from(settings.seed % ENSEMBLES.len() as u64)?],
-        _ => PROMPT,
+    let (tick, limit) = match settings.ignores_lease {
+        false => ENSEMBLES[usize::try_from(settings.seed % ENSEMBLES.len() as u64)?],
+        true => PROMPT,
     };
     println!("{settings:?}; ticks of {tick} ms, syncLimit {limit}");
     let ensemble = TestEnsemble::builder(MEMBERS).tick_time(Duration::from_millis(tick));
     let ensemble = ensemble.property("syncLimit", limit).start().await?;
     println!("three members: {}, {:?}", ensemble.connect_string(), ensemble.backend());
-    let store = Store::start().await?;
-    let scene = Arc::new(set_up(settings, ensemble, &store).await?);
-    let verdict = disturb_and_judge(settings, &scene, &store).await;
-    // With a fault that is still under way it goes when that does.
+    let scene = Arc::new(set_up(settings, ensemble).await?);
+    let verdict = disturb_and_judge(settings, &scene).await;
+    // A fault that is still under way ends the ensemble with itself.
     if let Some(scene) = Arc::into_inner(scene) {
         scene.ensemble.close().await?;
     }
@@ -64,56 +61,35 @@ fn folder(settings: &Settings) -> Result<PathBuf> {
     Ok(folder)
 }
 
-async fn set_up(settings: &Settings, ensemble: TestEnsemble, store: &Store) -> Result<Scene> {
-    let admin = Admin::new(ensemble.connect_string(), settings.recipe);
-    admin.prepare().await?;
+async fn set_up(settings: &Settings, ensemble: TestEnsemble) -> Result<Scene> {
+    Admin::connect(ensemble.connect_string()).await?.prepare().await?;
     let mut rng = fastrand::Rng::with_seed(settings.seed);
     let (mut rows, mut links) = (Vec::new(), Vec::new());
-    let count = if settings.sabotage == Sabotage::None { ROWS } else { FEW };
+    let count = if settings.ignores_lease { FEW } else { ROWS };
     for row in 0..count {
         let own = Links::start(&ensemble).await?;
         let worker = WorkerSettings {
             row,
             generation: 0,
             run: settings.clone(),
-            timeout: match settings.sabotage {
-                Sabotage::None => Duration::from_millis(rng.u64(2000..=3000)),
+            timeout: match settings.ignores_lease {
+                false => Duration::from_millis(rng.u64(2000..=3000)),
                 // 1.2 times that leaves some ticks for the servers to expire the session.
-                _ => Duration::from_secs(3),
+                true => Duration::from_secs(3),
             },
             connect_string: own.connect_string(),
-            direct: ensemble.connect_string().to_owned(),
-            store: store.address,
         };
         rows.push(Mutex::new(Row::start(worker)?));
         links.push(own);
     }
     let log = Log::open(&settings.folder.join(FAULTS_LOG))?;
-    let observer = match (settings.recipe, settings.sabotage) {
-        (Recipe::Leader, Sabotage::None) => {
-            Some(Observer::start(&ensemble, &settings.folder).await?)
-        }
-        _ => None,
-    };
-    Ok(Scene { ensemble, rows, links, admin, observer, log, quorum: Mutex::new(()) })
+    Ok(Scene { ensemble, rows, links, log, quorum: Mutex::new(()) })
 }
 
-fn plan(settings: &Settings) -> Vec<Planned> {
+async fn disturb_and_judge(settings: &Settings, scene: &Arc<Scene>) -> Result<Verdict> {
     let Settings { seed, faults, .. } = *settings;
-    match settings.sabotage {
-        Sabotage::None => schedule(seed, faults),
-        Sabotage::IgnoresLease => sabotage(seed, faults, Kind::StopWorker),
-        // What they do wrong shows without any fault.
-        Sabotage::WritesAsReader => sabotage(seed, faults, Kind::Cut(To::All, Cut::Reset)),
-    }
-}
-
-async fn disturb_and_judge(
-    settings: &Settings,
-    scene: &Arc<Scene>,
-    store: &Store,
-) -> Result<Verdict> {
-    LocalSet::new().run_until(disturb(scene, plan(settings))).await?;
+    let planned = if settings.ignores_lease { stops(seed, faults) } else { schedule(seed, faults) };
+    LocalSet::new().run_until(disturb(scene, planned)).await?;
     scene.heal().await?;
     let mut evidence = Evidence { limit: LIMIT, ..Evidence::default() };
     scene.wait_for_all("the lock", |row, healed| row.last_hold >= healed).await?;
@@ -121,12 +97,11 @@ async fn disturb_and_judge(
         row.lock().await.tell(BE_QUIET).await?;
     }
     scene.wait_for_all("rest", |row, _| row.quiet).await?;
-    sort_children(settings, scene, &mut evidence).await?;
-    if let Some(observer) = &scene.observer {
-        evidence.observed = Some(observer.end().await?);
+    let admin = Admin::connect(scene.ensemble.connect_string()).await?;
+    for node in admin.left_after(REST, settings.recipe).await? {
+        let peer = settings.peer_of(&admin.owner(&node).await?).map(|peer| peer.name.clone());
+        evidence.left.push((node, peer));
     }
-    evidence.zookeeper = scene.admin.counter().await?;
-    evidence.store = store.value();
     let mut failures = Vec::new();
     for row in &scene.rows {
         failures.extend(row.lock().await.end().await.err());
@@ -140,17 +115,6 @@ async fn disturb_and_judge(
         Some(failure) => Err(failure),
         None => Ok(verdict),
     }
-}
-
-/// The nodes that are left, each to its side.
-async fn sort_children(settings: &Settings, scene: &Scene, evidence: &mut Evidence) -> Result<()> {
-    for child in scene.admin.children_after(REST).await? {
-        match settings.peer_of(&scene.admin.owner(&child).await?) {
-            Some(peer) => evidence.peers_children.push((child, peer.name.clone())),
-            None => evidence.children.push(child),
-        }
-    }
-    Ok(())
 }
 
 async fn disturb(scene: &Arc<Scene>, planned: Vec<Planned>) -> Result<()> {

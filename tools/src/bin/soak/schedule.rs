@@ -12,7 +12,7 @@ pub(crate) const MEMBERS: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whom {
     Holder,
-    /// Who comes to hold from here on, at the begin of the hold.
+    /// The next one to hold from here on, at the begin of the hold.
     NextHolder,
     Row(usize),
 }
@@ -42,8 +42,6 @@ pub(crate) enum Kind {
     /// For 1.2 times its session timeout.
     StopWorker,
     KillWorker,
-    KillSession,
-    DeleteNode,
     KillMember(Which),
     RestartMember(Which),
     PauseMember(Which),
@@ -74,8 +72,6 @@ impl Kind {
             Kind::LoseReply(_) => "lost reply",
             Kind::StopWorker => "worker stopped",
             Kind::KillWorker => "worker killed",
-            Kind::KillSession => "session killed",
-            Kind::DeleteNode => "node deleted",
             Kind::KillMember(Which::Leader) => "leader killed",
             Kind::KillMember(_) => "member killed",
             Kind::RestartMember(Which::Leader) => "leader restarted",
@@ -144,10 +140,8 @@ fn kind(rng: &mut Rng, links: To) -> Kind {
         45..56 => Kind::LoseReply(
             *REQUESTS.get(rng.usize(..REQUESTS.len() + 2)).unwrap_or(&Operation::Event),
         ),
-        56..63 => Kind::StopWorker,
-        63..69 => Kind::KillWorker,
-        69..74 => Kind::KillSession,
-        74..80 => Kind::DeleteNode,
+        56..70 => Kind::StopWorker,
+        70..80 => Kind::KillWorker,
         80..82 => Kind::KillMember(which(rng)),
         82..84 => Kind::RestartMember(which(rng)),
         84..88 => Kind::PauseMember(which(rng)),
@@ -178,14 +172,14 @@ fn direction(rng: &mut Rng) -> Direction {
         .unwrap_or(&Direction::Both)
 }
 
-/// For a broken lock: what it cannot stand, often enough that it shows.
-pub(crate) fn sabotage(seed: u64, faults: usize, kind: Kind) -> Vec<Planned> {
+/// For workers that believe until they release: each fault stops the next holder for longer than its session.
+pub(crate) fn stops(seed: u64, faults: usize) -> Vec<Planned> {
     let mut rng = Rng::with_seed(seed);
     let planned = |_| Planned {
         after: Duration::from_millis(rng.u64(3000..4000)),
         lasts: Duration::ZERO,
         whom: Whom::NextHolder,
-        kind,
+        kind: Kind::StopWorker,
     };
     (0..faults).map(planned).collect()
 }

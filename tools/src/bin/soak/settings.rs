@@ -1,6 +1,5 @@
 //! What a run is told: by its environment, and a worker by its orchestrator, the same way.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,8 +14,6 @@ use crate::schedule::ROWS;
 pub(crate) const LOCK: &str = "/soak/lock";
 /// Leases of the semaphore.
 pub(crate) const LIMIT: usize = 3;
-/// And count here, while they hold it.
-pub(crate) const COUNTER: &str = "/soak/counter";
 
 /// Carries a worker's settings, and tells that the process is one.
 const WORKER: &str = "SOAK_WORKER";
@@ -28,20 +25,6 @@ pub(crate) enum Recipe {
     Mutex,
     Rw,
     Semaphore,
-    Leader,
-}
-
-/// Who stands for election, in a run of leaders: all workers the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Candidates {
-    Latches,
-    Selectors,
-}
-
-impl Candidates {
-    pub(crate) fn of(seed: u64) -> Self {
-        if seed.is_multiple_of(2) { Self::Latches } else { Self::Selectors }
-    }
 }
 
 impl Recipe {
@@ -52,29 +35,8 @@ impl Recipe {
     /// Where its contenders' nodes are.
     pub(crate) fn parents(self) -> Vec<String> {
         match self {
-            Self::Mutex | Self::Rw | Self::Leader => vec![LOCK.to_owned()],
+            Self::Mutex | Self::Rw => vec![LOCK.to_owned()],
             Self::Semaphore => ["locks", "leases"].map(|name| format!("{LOCK}/{name}")).to_vec(),
-        }
-    }
-}
-
-/// Which lock the workers use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Sabotage {
-    /// The crate's, rightly used.
-    None,
-    /// The crate's, by a worker that believes to hold until it released.
-    IgnoresLease,
-    /// The crate's, by a worker that takes the read lock when it is to write.
-    WritesAsReader,
-}
-
-impl Sabotage {
-    fn of(recipe: Recipe, name: &str) -> Result<Self, String> {
-        match name {
-            "ignores-lease" => Ok(Self::IgnoresLease),
-            "writes-as-reader" if recipe == Recipe::Rw => Ok(Self::WritesAsReader),
-            _ => Err(format!("SABOTAGE={name}: ignores-lease, or writes-as-reader with RECIPE=rw")),
         }
     }
 }
@@ -84,9 +46,8 @@ pub(crate) struct Settings {
     pub(crate) recipe: Recipe,
     pub(crate) faults: usize,
     pub(crate) seed: u64,
-    pub(crate) sabotage: Sabotage,
-    /// The mutex retains its node, and its workers pause for longer.
-    pub(crate) retains: bool,
+    /// `SABOTAGE=ignores-lease`: a worker believes to hold until it releases.
+    pub(crate) ignores_lease: bool,
     /// Contenders of other libraries: the last rows are theirs.
     pub(crate) peers: Vec<Peer>,
     /// Of the logs.
@@ -103,26 +64,20 @@ pub(crate) struct WorkerSettings {
     pub(crate) timeout: Duration,
     /// Through the worker's own proxies.
     pub(crate) connect_string: String,
-    /// To the servers themselves.
-    pub(crate) direct: String,
-    /// The outside store.
-    pub(crate) store: SocketAddr,
 }
 
 impl Settings {
-    /// `RECIPE`, `FAULTS`, `SEED`, `SABOTAGE`, `RETAIN` and `PEERS`, each with its default.
+    /// `RECIPE`, `FAULTS`, `SEED`, `SABOTAGE` and `PEERS`, each with its default.
     pub(crate) fn from_environment() -> Result<Self> {
         let recipe = text("RECIPE").unwrap_or_else(|| "mutex".to_owned());
         let recipe = serde_json::from_value(recipe.into())?;
-        let sabotage =
-            text("SABOTAGE").map_or(Ok(Sabotage::None), |name| Sabotage::of(recipe, &name))?;
+        let ignores_lease = is_sabotaged("ignores-lease")?;
         Ok(Self {
             recipe,
             faults: number("FAULTS")?.unwrap_or(1000),
             seed: number("SEED")?.unwrap_or_else(|| fastrand::u64(..1_000_000)),
-            sabotage,
-            retains: text("RETAIN").is_some(),
-            peers: peers(recipe, sabotage)?,
+            ignores_lease,
+            peers: peers(recipe, ignores_lease)?,
             folder: target_folder(),
             worker_arguments: Vec::new(),
         })
@@ -145,17 +100,12 @@ impl Settings {
 }
 
 /// `PEERS`: at least two rows are left for this crate.
-fn peers(recipe: Recipe, sabotage: Sabotage) -> Result<Vec<Peer>> {
+fn peers(recipe: Recipe, ignores_lease: bool) -> Result<Vec<Peer>> {
     let names = text("PEERS").unwrap_or_default();
     let peers: Vec<_> =
         names.split(',').filter(|name| !name.is_empty()).map(Peer::find).collect::<Result<_>>()?;
     let has_kazoo = peers.iter().any(|peer| peer.name.starts_with("kazoo"));
-    let is_possible = sabotage == Sabotage::None
-        && match recipe {
-            Recipe::Mutex => true,
-            Recipe::Rw | Recipe::Semaphore => !has_kazoo,
-            Recipe::Leader => false,
-        };
+    let is_possible = !ignores_lease && (recipe == Recipe::Mutex || !has_kazoo);
     if !peers.is_empty() && !is_possible {
         let reason = "peers contend without SABOTAGE, Curator by RECIPE=mutex, rw or semaphore, kazoo by mutex";
         return Err(format!("PEERS={names}: {reason}").into());
@@ -191,19 +141,21 @@ pub(crate) struct UpgradeSettings {
 
 impl UpgradeSettings {
     pub(crate) fn from_environment() -> Result<Self> {
-        let at_once = match text("SABOTAGE").as_deref() {
-            None => false,
-            Some("at-once") => true,
-            Some(name) => {
-                return Err(format!("SABOTAGE={name}: RECIPE=upgrade has only `at-once`").into());
-            }
-        };
         Ok(Self {
             rounds: number("ROUNDS")?.unwrap_or(1),
             seed: number("SEED")?.unwrap_or_else(|| fastrand::u64(..1_000_000)),
             to: text("TO").unwrap_or_else(|| "zookeeper-3.9.5".to_owned()),
-            at_once,
+            at_once: is_sabotaged("at-once")?,
         })
+    }
+}
+
+/// Returns true if `SABOTAGE` names the only sabotage that the recipe has.
+fn is_sabotaged(only: &str) -> Result<bool> {
+    match text("SABOTAGE") {
+        None => Ok(false),
+        Some(name) if name == only => Ok(true),
+        Some(name) => Err(format!("SABOTAGE={name}: this recipe has only `{only}`").into()),
     }
 }
 

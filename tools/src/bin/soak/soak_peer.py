@@ -43,7 +43,7 @@ def changed(state):
 
 
 def steps():
-    """As many as those of hold.rs."""
+    """As many as those of worker.rs."""
     kind = random.randrange(100)
     if kind < 70:
         return random.randrange(2, 20)
@@ -58,7 +58,7 @@ def hold(client, lock):
         return write(now(), {"gave_up": {"why": "its node was deleted"}})
     before = [f"{PATH}/{child}" for child in children if int(child[-10:]) < int(node[-10:])]
     name = ["lock", stat.czxid]
-    write(now(), {"holds": {"hold": name, "session": stat.ephemeralOwner, "node": node}})
+    write(now(), {"holds": {"hold": name, "node": node}})
     write(now(), {"behind": {"hold": name, "nodes": before}})
     for _ in range(steps()):
         asked = now()
@@ -93,7 +93,6 @@ def turn(client):
 
 def main():
     threading.Thread(target=obey, daemon=True).start()
-    write(now(), {"starts": {"timeout": int(TIMEOUT)}})
     retry = KazooRetry(max_tries=20, delay=0.1, backoff=1)
     client = KazooClient(SERVERS, timeout=int(TIMEOUT) / 1000, command_retry=retry)
     client.add_listener(changed)

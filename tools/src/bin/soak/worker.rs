@@ -1,4 +1,4 @@
-//! A worker: one process with one `Curator`, that contends until it is told to rest.
+//! A worker: one process with one `Curator`, that contends until it shall rest.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -6,30 +6,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
 use tools::Result;
-use zookeeper_recipes::Curator;
 use zookeeper_recipes::session::RetryPolicy;
-use zookeeper_testkit::{TestkitError, kill_session};
+use zookeeper_recipes::{Curator, Lock};
 
-use crate::hand::Hand;
-use crate::log::{Log, What, identity, now};
-use crate::settings::WorkerSettings;
-use crate::turns::Locks;
+use crate::hold::{Held, STEP};
+use crate::log::{Log, Mode, What};
+use crate::settings::{LIMIT, LOCK, Recipe, WorkerSettings};
 
 /// Before it asks again.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Sometimes so long that the queue is short when it does: who comes right behind a holder is let in by rules that the
+/// Sometimes so long that the queue is short when it does: a worker right behind a holder is admitted by rules that the
 /// others seldom meet.
 const IDLE: Duration = Duration::from_millis(800);
-/// So long that now and then no other worker contends, which is when a node is retained.
-const LONG_IDLE: Duration = Duration::from_secs(12);
+/// More than any run takes.
+const LONG: Duration = Duration::from_secs(3600);
 
-/// What the orchestrator says, a line each. The end of the input ends the worker.
+/// The order of the orchestrator. The end of the input ends the worker.
 pub(crate) const BE_QUIET: &str = "quiet";
-pub(crate) const KILL_SESSION: &str = "kill-session";
 
 struct Worker {
     settings: WorkerSettings,
@@ -40,21 +36,13 @@ struct Worker {
 pub(crate) async fn run(settings: WorkerSettings) -> Result<()> {
     end_with_the_orchestrator()?;
     let log = Log::open(&settings.log())?;
-    let timeout = u64::try_from(settings.timeout.as_millis())?;
-    log.now(What::Starts { timeout })?;
     let quiet = Arc::<AtomicBool>::default();
-    let mut orders = orders();
+    let ended = obey(quiet.clone());
     let worker = Worker { settings, log, quiet };
-    let curator = tokio::select! {
-        curator = worker.connect() => curator,
-        () = worker.obey(None, &mut orders) => return Ok(()),
-    };
     tokio::select! {
-        result = worker.contend(&curator) => result?,
-        () = worker.obey(Some(&curator), &mut orders) => {}
+        result = worker.contend() => result,
+        _ = ended => Ok(()),
     }
-    curator.close().await;
-    Ok(())
 }
 
 /// Also if that is killed while we are stopped.
@@ -64,39 +52,26 @@ fn end_with_the_orchestrator() -> Result<()> {
     Ok(())
 }
 
-/// A thread of its own, which does not keep the runtime from ending.
-fn orders() -> UnboundedReceiver<String> {
-    let (sender, orders) = unbounded_channel();
+/// Reads the orders in a thread of its own, which does not keep the runtime from ending. The receiver fails at their end.
+fn obey(quiet: Arc<AtomicBool>) -> oneshot::Receiver<()> {
+    let (end, ended) = oneshot::channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(std::io::Result::ok) {
-            let _ = sender.send(line);
+            quiet.fetch_or(line == BE_QUIET, Ordering::Relaxed);
         }
+        drop(end);
     });
-    orders
+    ended
 }
 
 impl Worker {
-    async fn obey(&self, curator: Option<&Curator>, orders: &mut UnboundedReceiver<String>) {
-        let mut kills = JoinSet::new();
-        while let Some(order) = orders.recv().await {
-            match (order.as_str(), curator) {
-                (BE_QUIET, _) => self.quiet.store(true, Ordering::Relaxed),
-                (KILL_SESSION, Some(curator)) => {
-                    let direct = self.settings.direct.clone();
-                    kills.spawn(kill(curator.clone(), direct, self.log.clone()));
-                }
-                _ => {}
-            }
-        }
-    }
-
     async fn connect(&self) -> Curator {
         loop {
             let builder = Curator::builder()
                 .session_timeout(self.settings.timeout)
                 .connection_timeout(Duration::from_secs(5))
                 .retry(RetryPolicy::forever(Duration::from_millis(100)))
-                .identity(identity(self.settings.row, self.settings.generation));
+                .identity(self.settings.identity());
             match builder.connect(&self.settings.connect_string).await {
                 Ok(curator) => return curator,
                 Err(_) => sleep(PAUSE).await,
@@ -112,29 +87,66 @@ impl Worker {
     }
 
     /// Until it shall be quiet; then it waits for its end.
-    async fn contend(&self, curator: &Curator) -> Result<()> {
-        let locks = Locks::new(&self.settings.run, curator)?;
-        let mut hand = Hand { settings: &self.settings, log: &self.log, curator, rng: self.rng() };
+    async fn contend(&self) -> Result<()> {
+        let curator = self.connect().await;
+        let locks: Vec<(Mode, Arc<dyn Lock>)> = match self.settings.run.recipe {
+            Recipe::Mutex => vec![(Mode::Lock, curator.mutex(LOCK)?.into())],
+            Recipe::Semaphore => vec![(Mode::Lease, curator.semaphore(LOCK, LIMIT)?.into())],
+            Recipe::Rw => {
+                let lock = curator.read_write_lock(LOCK)?;
+                vec![(Mode::Read, lock.read_half()), (Mode::Write, lock.write_half())]
+            }
+        };
+        let mut rng = self.rng();
         while !self.quiet.load(Ordering::Relaxed) {
-            locks.turn(&mut hand).await?;
-            let idle = if self.settings.run.retains { LONG_IDLE } else { IDLE };
-            let pause = if hand.rng.u8(..3) == 0 { idle } else { PAUSE };
-            sleep(pause.mul_f64(hand.rng.f64())).await;
+            let (mode, lock) = &locks[rng.usize(..locks.len())];
+            self.turn(&curator, *mode, &**lock, &mut rng).await?;
+            let pause = if rng.u8(..3) == 0 { IDLE } else { PAUSE };
+            sleep(pause.mul_f64(rng.f64())).await;
         }
         self.log.now(What::Quiet)?;
         std::future::pending().await
     }
-}
 
-/// Closes our present session at the servers, as nobody else can: only we have its password.
-async fn kill(curator: Curator, direct: String, log: Log) -> Result<()> {
-    let Ok(client) = curator.client() else { return Ok(()) };
-    let info = client.session().clone();
-    drop(client);
-    let session = info.id().0;
-    log.write(now(), What::Kills { session })?;
-    let killed = kill_session(&direct, &info).await;
-    // Over already is over as well.
-    let known = matches!(killed, Ok(()) | Err(TestkitError::KillSession { .. }));
-    Ok(log.now(What::Killed { session, known })?)
+    /// Takes the lock once, and sometimes gives up before that.
+    async fn turn(
+        &self,
+        curator: &Curator,
+        mode: Mode,
+        lock: &dyn Lock,
+        rng: &mut Rng,
+    ) -> Result<()> {
+        let limit = if rng.u8(..5) == 0 { Duration::from_millis(rng.u64(..2500)) } else { LONG };
+        let gave_up = |why| Ok(self.log.now(What::GaveUp { why })?);
+        self.log.now(What::Asks { how: format!("within {limit:?}") })?;
+        let guard = match timeout(limit, lock.acquire()).await {
+            Ok(Ok(guard)) => guard,
+            Ok(Err(error)) => return gave_up(error.to_string()),
+            Err(_) => return gave_up("its future was dropped".to_owned()),
+        };
+        let ignores_lease = self.settings.run.ignores_lease;
+        let is_mixed = !self.settings.run.peers.is_empty();
+        let held = Held { hold: &guard, mode, ignores_lease, is_mixed, curator, log: &self.log };
+        held.run(self.steps(rng)).await?;
+        if rng.bool() {
+            // A loss is in the log.
+            let _ = guard.release().await;
+        }
+        Ok(())
+    }
+
+    /// How long it holds: mostly short, sometimes longer than its session.
+    fn steps(&self, rng: &mut Rng) -> u32 {
+        if self.settings.run.ignores_lease {
+            return rng.u32(100..200);
+        }
+        let session = self.settings.timeout.as_millis() / STEP.as_millis();
+        let session = u32::try_from(session).unwrap_or(1000);
+        match rng.u8(..100) {
+            0..70 => rng.u32(2..20),
+            70..91 => rng.u32(20..130),
+            91..96 => rng.u32(130..350),
+            _ => session + session / 5,
+        }
+    }
 }

@@ -2,25 +2,11 @@
 
 use super::evidence::{Finding, Kind};
 use super::holds::Hold;
-use super::strikes::Strike;
-use crate::log::{MILLISECOND, Mode, Nanos};
-
-/// An overlap that no lock could have avoided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Excused {
-    pub(crate) at: Nanos,
-    pub(crate) long: Nanos,
-}
+use crate::log::{Mode, Nanos};
 
 /// `holds` are in the order of their tokens; `limit` is how many leases there are.
-pub(super) fn judge(
-    holds: &[Hold],
-    limit: usize,
-    strikes: &[Strike],
-    findings: &mut Vec<Finding>,
-) -> Vec<Excused> {
-    let mut judge = Judge { strikes, findings, excused: Vec::new() };
-    judge.nobody_believes_beyond_the_grace(holds);
+pub(super) fn judge(holds: &[Hold], limit: usize, findings: &mut Vec<Finding>) {
+    let mut judge = Judge { findings };
     judge.tokens_are_given_once(holds);
     judge.tokens_rise(holds);
     let mut claims: Vec<_> =
@@ -29,13 +15,10 @@ pub(super) fn judge(
     judge.claims_do_not_overlap(&claims);
     claims.retain(|claim| claim.hold.mode == Mode::Lease);
     judge.leases_are_within_the_limit(&claims, limit);
-    judge.excused
 }
 
 struct Judge<'a> {
-    strikes: &'a [Strike],
     findings: &'a mut Vec<Finding>,
-    excused: Vec<Excused>,
 }
 
 #[derive(Clone, Copy)]
@@ -53,33 +36,12 @@ impl Judge<'_> {
         self.findings.push(Finding { kind: Kind::Double, peer, at, text });
     }
 
-    fn is_excused(&self, hold: &Hold, from: Nanos, to: Nanos) -> bool {
-        self.strikes.iter().any(|strike| strike.excuses(hold, from, to))
-    }
-
     fn tokens_are_given_once(&mut self, holds: &[Hold]) {
         for pair in holds.windows(2) {
             let (one, other) = (&pair[0], &pair[1]);
-            if one.token == other.token && !one.is_one_with(other) && !other.is_again(one) {
+            if one.token == other.token {
                 let text = format!("{} and {} have the same token", one.name(), other.name());
                 self.double(other, other.from, text);
-            }
-        }
-    }
-
-    fn nobody_believes_beyond_the_grace(&mut self, holds: &[Hold]) {
-        for hold in holds {
-            let Some((_, last)) = hold.claim else { continue };
-            let until = self.strikes.iter().filter(|strike| strike.hits(hold));
-            if let Some(until) = until.map(|strike| strike.until(hold)).min()
-                && last > until
-            {
-                let over = (last - until) / MILLISECOND;
-                self.double(
-                    hold,
-                    last,
-                    format!("{} said yes {over} ms beyond the grace", hold.name()),
-                );
             }
         }
     }
@@ -94,23 +56,21 @@ impl Judge<'_> {
                 let mut by_token = [hold, other.hold];
                 by_token.sort_by_key(|hold| hold.token);
                 let [older, younger] = by_token;
-                if self.is_excused(older, from, until) {
-                    self.excused.push(Excused { at: from, long: until - from });
-                } else {
-                    #[allow(clippy::cast_precision_loss)]
-                    let ms = (until - from) as f64 / 1e6;
-                    let text =
-                        format!("{} and {} both, for {ms:.3} ms", other.hold.name(), hold.name());
-                    let wrong = wrong(older, younger);
-                    self.double(wrong, from, format!("{text}: {} is wrong", wrong.name()));
-                }
+                let wrong = wrong(older, younger);
+                #[allow(clippy::cast_precision_loss)]
+                let ms = (until - from) as f64 / 1e6;
+                let both = format!("{} and {} both", other.hold.name(), hold.name());
+                self.double(
+                    wrong,
+                    from,
+                    format!("{both}, for {ms:.3} ms: {} is wrong", wrong.name()),
+                );
             }
             open.push(*claim);
         }
     }
 
-    /// Of so many as there must not be the youngest was let in, though those before it had not ended; if enough of
-    /// them were struck, they had.
+    /// The youngest lease of too many was admitted, though those before it had not ended.
     fn leases_are_within_the_limit(&mut self, by_time: &[Claim<'_>], limit: usize) {
         let mut open: Vec<Claim<'_>> = Vec::new();
         for claim in by_time {
@@ -121,40 +81,29 @@ impl Judge<'_> {
                 continue;
             }
             open.sort_by_key(|claim| claim.hold.token);
-            let until = open.iter().map(|claim| claim.of.1).min().unwrap_or(from);
             let older = &open[..open.len() - 1];
-            let there = older.iter().filter(|claim| !self.is_excused(claim.hold, from, until));
-            if there.count() < limit {
-                self.excused.push(Excused { at: from, long: until - from });
-            } else {
-                let names: Vec<_> = open.iter().map(|claim| claim.hold.name()).collect();
-                let text = format!("{} leases at once: {}", names.len(), names.join(", "));
-                self.double(wrong_lease(older, claim.hold), from, text);
-            }
+            let names: Vec<_> = open.iter().map(|claim| claim.hold.name()).collect();
+            let text = format!("{} leases at once: {}", names.len(), names.join(", "));
+            self.double(wrong_lease(older, claim.hold), from, text);
         }
     }
 
-    /// A greater token was claimed earlier. Of two who may hold at a time neither must be the first.
+    /// A greater token was claimed earlier. Of two that may hold at a time neither must be the first.
     fn tokens_rise(&mut self, holds: &[Hold]) {
         // Of those with greater tokens.
         let (mut earliest, mut earliest_exclusive): (First<'_>, First<'_>) = (None, None);
-        for same in holds.chunk_by(|one, other| one.token == other.token).rev() {
-            let claims = || same.iter().filter_map(|hold| Some((hold.certain()?, hold)));
-            for ((from, to), hold) in claims() {
-                let next = if hold.mode.is_exclusive() { earliest } else { earliest_exclusive };
-                if let Some((earlier, other)) = next
-                    && earlier < from
-                    && !self.is_excused(hold, earlier, to)
-                {
-                    let text = format!("{} claims after {} did", hold.name(), other.name());
-                    self.double(wrong(hold, other), from, text);
-                }
+        for hold in holds.iter().rev() {
+            let Some((from, _)) = hold.certain() else { continue };
+            let next = if hold.mode.is_exclusive() { earliest } else { earliest_exclusive };
+            if let Some((earlier, other)) = next
+                && earlier < from
+            {
+                let text = format!("{} claims after {} did", hold.name(), other.name());
+                self.double(wrong(hold, other), from, text);
             }
-            for ((from, _), hold) in claims() {
-                replace_later(&mut earliest, (from, hold));
-                if hold.mode.is_exclusive() {
-                    replace_later(&mut earliest_exclusive, (from, hold));
-                }
+            replace_later(&mut earliest, (from, hold));
+            if hold.mode.is_exclusive() {
+                replace_later(&mut earliest_exclusive, (from, hold));
             }
         }
     }

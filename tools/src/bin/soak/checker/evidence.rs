@@ -12,29 +12,19 @@ pub(crate) struct WorkerLog {
     pub(crate) events: Vec<Event>,
 }
 
-/// A counter's value, and the token it was written with.
-pub(crate) type Value = (u64, i64);
-
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     pub(crate) workers: Vec<WorkerLog>,
     pub(crate) faults: Vec<Event>,
-    /// What an observer of the leaders was told, if there was one.
-    pub(crate) observed: Option<Vec<Event>>,
-    /// Of a semaphore.
+    /// The leases of a semaphore.
     pub(crate) limit: usize,
-    /// What is under the paths of the locks at the end.
-    pub(crate) children: Vec<String>,
-    /// And those of peers, each with its name.
-    pub(crate) peers_children: Vec<(String, String)>,
-    pub(crate) zookeeper: Value,
-    pub(crate) store: Value,
+    /// The nodes that are left at the end, each with the name of the peer that left it.
+    pub(crate) left: Vec<(String, Option<String>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Double,
-    StaleWrite,
     Orphan,
     Hung,
 }

@@ -6,7 +6,7 @@
 //! All stamps are of one clock, which all processes of the machine share. `is_held()` said *yes* at some moment between
 //! the stamp before the question and the stamp after the answer; a process can be stopped between any two of its
 //! instructions, so the two may lie seconds apart and nothing better is known of a single answer. But a guard that once
-//! said *no* never says yes again (checked, rule 3), so whoever said yes at two moments claimed all the time between.
+//! said *no* never says yes again (checked, rule 3), so a worker that said yes at two moments claimed all the time between.
 //! Hence the **claim** of a hold: from the stamp *after* its first yes to the stamp *before* its last yes.
 //!
 //! * Claimed for certain: the first yes was not later than the beginning of the claim, the last not earlier than its end. So an
@@ -17,35 +17,15 @@
 //! # The rules
 //!
 //! 1. No two claims overlap that exclude each other. A mutex excludes all, and so does a writer; readers do not exclude
-//!    readers; a write hold and the read that was taken beside it are one holder. Of a semaphore no more leases are claimed at one moment than there are.
-//! 2. Tokens rise in the order of claims that exclude each other, and none is given twice; but holds in turn by one node
-//!    (a leader's terms, a lock that retained it) share its token, do not overlap, and no other token is claimed in between.
+//!    readers. Of a semaphore no more leases are claimed at one moment than there are.
+//! 2. Tokens rise in the order of claims that exclude each other, and none is given twice.
 //! 3. After a no, a reported loss or a release there is no yes.
 //! 4. A hold ends by a release or is reported lost, except with its process.
-//! 5. Each counter is one chain of increments: every accepted write is in it, every refused one is not, one of unknown
-//!    outcome may be, each read what the one before wrote, and tokens never fall (`chain.rs`).
-//! 6. At the end, with all faults healed and nobody contending, no contender is left under the paths of the lock.
-//! 7. After the healing everybody gets the lock again within the bound.
-//! 8. While a reader holds, the counter that writers count in does not change, but by the writer that it reads beside.
-//! 9. Who leads again by the same node has the same token.
-//! 10. After the healing there is a leader within 1.5 session timeouts and some (`leaders.rs`).
-//! 11. Who observes the leaders is never told of a smaller token after a greater one, nor of a token with another worker's
-//!     identity; it is told of somebody, and in the end of nobody.
+//! 5. At the end, with all faults healed and no contender, no node is left under the paths of the lock.
+//! 6. After the healing every worker gets the lock again within the bound.
 //!
-//! 1 to 4, 9 and most of 11 count as `double`, 5 and 8 as `stale_writes`, 6 as `orphans`, 7, 10 and the end of 11 as `hung`.
-//!
-//! # What is excused
-//!
-//! Who deletes the node of a holder, or closes its session from a second
-//! connection, lets the next one in at once: no lock can tell the holder in advance (docs/guide/guarantees.md, "To know before
-//! somebody acts"). So an overlap is excused if the hold with the *smaller* token is the one that was struck (of leases
-//! beyond the limit: so many of those before the youngest that the others are within it), and the whole overlap lies
-//! between the moment the strike was sent and the moment it was confirmed plus a grace. The grace is how long the holder
-//! may believe when nothing else tells it, for its link can be disturbed at the same time. With the first probe of its
-//! lease after the deletion it asks for its node; that is handed over `T/7` later at most, and `T/6` leaves room for a
-//! late timer. If just that one is answered and nothing after it, the lease ends `2T/3` after its stamp: `T/6 + 2T/3`.
-//! Of a closed session no probe is answered: `2T/3`. A claim beyond the grace breaks rule 1 also where nobody overlaps.
-//! Excused overlaps are counted and measured.
+//! 1 to 4 count as `double`, 5 as `orphans`, 6 as `hung`. No overlap is excused: no fault deletes a node or closes a session, which only
+//! an operator does. The simulation judges those, and fenced writes, retention, downgrades and leaders.
 //!
 //! # Who was wrong
 //!
@@ -54,22 +34,17 @@
 //! in its listing. Otherwise the node of the older one was deleted before, and the older one believed wrongly. A finding is of the
 //! library that was wrong, and only those of this crate fail the run.
 
-mod chain;
 mod claims;
 mod evidence;
 mod holds;
-mod leaders;
 mod servers;
-mod strikes;
 
 use crate::log::{Event, Nanos, SECOND, What};
 
-pub(crate) use claims::Excused;
-pub(crate) use evidence::{Evidence, Finding, Kind, Value, WorkerLog};
+pub(crate) use evidence::{Evidence, Finding, Kind, WorkerLog};
 pub(crate) use holds::{End, Hold};
-pub(crate) use leaders::Leaders;
 
-/// How long after the healing everybody must have had the lock: some sessions have to expire first, everybody gets it in
+/// How long after the healing every worker must have had the lock: some sessions have to expire first, all workers get it in
 /// turn, and a busy machine makes each hold longer, which lasts for a number of steps.
 pub(crate) const PATIENCE: Nanos = 90 * SECOND;
 
@@ -78,16 +53,10 @@ pub(crate) struct Verdict {
     pub(crate) faults: usize,
     pub(crate) holds: Vec<Hold>,
     pub(crate) findings: Vec<Finding>,
-    /// Holds by a node that its owner had held by before.
-    pub(crate) again: usize,
-    pub(crate) excused: Vec<Excused>,
-    /// Strikes whose outcome is not known, so that they excuse without end.
-    pub(crate) unknown_strikes: usize,
     /// What tells that the servers lost what they had confirmed.
     pub(crate) went_back: Vec<String>,
     /// From the healing to each row's next hold.
     pub(crate) after_healing: Vec<Nanos>,
-    pub(crate) leaders: Option<Leaders>,
 }
 
 impl Verdict {
@@ -122,7 +91,7 @@ pub(crate) struct Part<'a> {
 
 impl Part<'_> {
     pub(crate) fn lost(&self) -> usize {
-        self.holds.iter().filter(|hold| matches!(hold.end, End::Lost(..))).count()
+        self.holds.iter().filter(|hold| hold.end == End::Lost).count()
     }
 }
 
@@ -133,36 +102,21 @@ pub(crate) fn judge(evidence: &Evidence) -> Verdict {
         holds.extend(holds::read(log, &mut findings));
     }
     holds.sort_by_key(|hold| (hold.token, hold.from));
-    let strikes = strikes::strikes(evidence);
-    let excused = claims::judge(&holds, evidence.limit, &strikes, &mut findings);
-    chain::judge(evidence, &mut findings);
-    chain::readers_see_no_change(&holds, &strikes, &mut findings);
-    for child in &evidence.children {
-        findings.push(orphan(evidence, child, None));
-    }
-    for (child, peer) in &evidence.peers_children {
-        findings.push(orphan(evidence, child, Some(peer.clone())));
+    claims::judge(&holds, evidence.limit, &mut findings);
+    for (node, peer) in &evidence.left {
+        let (kind, at) = (Kind::Orphan, last_moment(evidence));
+        findings.push(Finding { kind, peer: peer.clone(), at, text: format!("left over: {node}") });
     }
     let after_healing = after_healing(evidence, &holds, &mut findings);
-    let leaders = leaders::judge(evidence, &holds, healed(evidence), &mut findings);
     findings.sort_by_key(|finding| finding.at);
     let begun = |event: &&Event| matches!(event.1, What::Begins { .. });
     Verdict {
         faults: evidence.faults.iter().filter(begun).count(),
-        unknown_strikes: strikes.iter().filter(|strike| strike.done == Nanos::MAX).count(),
-        again: holds.windows(2).filter(|pair| pair[1].is_again(&pair[0])).count(),
         went_back: servers::went_back(&holds),
         after_healing,
-        leaders,
         holds,
         findings,
-        excused,
     }
-}
-
-fn orphan(evidence: &Evidence, child: &str, peer: Option<String>) -> Finding {
-    let at = last_moment(evidence);
-    Finding { kind: Kind::Orphan, peer, at, text: format!("left over: {child}") }
 }
 
 fn last_moment(evidence: &Evidence) -> Nanos {
@@ -174,7 +128,7 @@ fn healed(evidence: &Evidence) -> Nanos {
     healed.map_or_else(|| last_moment(evidence), |event| event.0)
 }
 
-/// Rule 7. One finding for a row at most.
+/// Rule 6. One finding for a row at most.
 fn after_healing(evidence: &Evidence, holds: &[Hold], findings: &mut Vec<Finding>) -> Vec<Nanos> {
     let healed = healed(evidence);
     let rows = evidence.workers.iter().map(|log| log.row + 1).max().unwrap_or(0);

@@ -9,11 +9,10 @@ use crate::log::{Mode, sequence_number};
 
 /// What tells of it. `holds` are in the order of their tokens.
 pub(super) fn went_back(holds: &[Hold]) -> Vec<String> {
-    // A read beside a write has the number of that; the leases' parent comes and goes.
-    let own = holds.iter().filter(|hold| !matches!(hold.mode, Mode::Beside | Mode::Lease));
-    let mut numbers: Vec<_> =
+    // The parent of leases is deleted and made again.
+    let own = holds.iter().filter(|hold| hold.mode != Mode::Lease);
+    let numbers: Vec<_> =
         own.filter_map(|hold| Some((sequence_number(&hold.node)?, hold))).collect();
-    numbers.dedup_by(|(_, next), (_, one)| next.is_again(one));
     let back = numbers.windows(2).filter(|pair| pair[1].0 <= pair[0].0);
     back.map(|pair| {
         let ((before, one), (number, other)) = (pair[0], pair[1]);

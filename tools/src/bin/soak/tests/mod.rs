@@ -14,7 +14,6 @@ macro_rules! rules {
     )*};
 }
 
-mod leaders;
 mod peers;
 mod rules;
 mod sabotaged;

@@ -1,6 +1,6 @@
 //! In a mixed fleet a finding is of the library that was wrong. Times are in milliseconds.
 
-use super::script::{PEER, at, deletes, evidence, logs, verdict};
+use super::script::{PEER, evidence, logs, verdict};
 use crate::checker::{Kind, judge};
 
 /// How often this crate was wrong, and how often the peer was.
@@ -35,18 +35,9 @@ fn an_overlap_is_of_the_side_that_believed_wrongly() {
 }
 
 #[test]
-fn a_peer_that_believes_without_its_node_is_wrong() {
-    let logs = logs("0 curator 10-9000#5 | 1 120-200#6");
-    let verdict = verdict(&logs, &at(100, 110, deletes("/5")));
-    assert!(verdict.is_clean(), "{:?}", verdict.findings);
-    // It said yes beyond the grace.
-    assert_eq!(verdict.of(Some(PEER)).findings.len(), 1);
-}
-
-#[test]
 fn a_node_that_a_peer_left_is_an_orphan_of_the_peer() {
     let mut evidence = evidence(&logs("0 10-20#5 | 1 curator 21-30#6"), &[]);
-    evidence.peers_children = vec![("/7".to_owned(), PEER.to_owned())];
+    evidence.left = vec![("/7".to_owned(), Some(PEER.to_owned()))];
     let verdict = judge(&evidence);
     assert!(verdict.is_clean(), "{:?}", verdict.findings);
     assert_eq!(verdict.of(Some(PEER)).findings[0].kind, Kind::Orphan);

@@ -4,7 +4,7 @@
 //!
 //! | word | the worker |
 //! | --- | --- |
-//! | `lock`, `read`, `write`, `beside`, `lease`, `leader` | has holds of this mode from here on, at first `lock` |
+//! | `lock`, `read`, `write`, `lease` | has holds of this mode from here on, at first `lock` |
 //! | `10#5`, `10#5@6` | holds, by the node `/5` or `/6` |
 //! | `10-20#5` | holds, says yes at the begin and the end, and releases |
 //! | `c10-20#5` | says yes at both moments and releases what it has |
@@ -17,10 +17,8 @@
 //! A `+` after the number of the worker makes it the next process of that row.
 
 use crate::checker::{Evidence, Kind, Verdict, WorkerLog, judge};
-use crate::log::{Counter, Event, MILLISECOND, Mode, Name, Nanos, Outcome, What};
+use crate::log::{Event, MILLISECOND, Mode, Name, Nanos, What};
 
-/// Of the sessions.
-pub(super) const T: u64 = 2400;
 pub(super) const PEER: &str = "curator";
 /// Of a semaphore.
 const LEASES: usize = 2;
@@ -47,8 +45,7 @@ pub(super) fn log(text: &str) -> Script {
     let (row, words) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
     let generation = usize::from(row.ends_with('+'));
     let row = row.trim_end_matches('+').parse().unwrap();
-    let events = vec![Event(0, What::Starts { timeout: T })];
-    let script = Script { row, generation, peer: None, mode: Mode::Lock, events };
+    let script = Script { row, generation, peer: None, mode: Mode::Lock, events: Vec::new() };
     words.split_whitespace().fold(script, Script::word)
 }
 
@@ -64,8 +61,7 @@ impl Script {
     }
 
     pub(super) fn word(mut self, word: &str) -> Self {
-        use Mode::{Beside, Leader, Lease, Lock, Read, Write};
-        let modes = [Lock, Read, Write, Beside, Lease, Leader];
+        let modes = [Mode::Lock, Mode::Read, Mode::Write, Mode::Lease];
         let named = |mode: &Mode| format!("{mode:?}").eq_ignore_ascii_case(word);
         if let Some(mode) = modes.into_iter().find(named) {
             self.mode = mode;
@@ -83,8 +79,7 @@ impl Script {
         let (hold, how) = (Name(self.mode, token), "why".to_owned());
         match kind {
             None => {
-                let beside = if self.mode == Beside { "beside-" } else { "" };
-                let holds = self.holds(from, token, &format!("/{beside}{node}"));
+                let holds = self.holds(from, token, &format!("/{node}"));
                 if when.contains('-') { holds.claims(from, to, token) } else { holds }
             }
             Some('c') => self.claims(from, to, token),
@@ -100,8 +95,8 @@ impl Script {
     }
 
     fn holds(self, at: u64, token: i64, node: &str) -> Self {
-        let (hold, session, node) = (Name(self.mode, token), 100 + token, node.to_owned());
-        self.then(at, What::Holds { hold, session, node })
+        let (hold, node) = (Name(self.mode, token), node.to_owned());
+        self.then(at, What::Holds { hold, node })
     }
 
     fn claims(self, from: u64, to: u64, token: i64) -> Self {
@@ -114,21 +109,9 @@ impl Script {
     pub(super) fn holds_by(self, from: u64, token: i64, path: &str) -> Self {
         self.holds(from, token, path).claims(from, from + 5, token)
     }
-
-    /// Writes `read + 1`.
-    pub(super) fn counts(
-        self,
-        counter: Counter,
-        token: i64,
-        (read, by): (u64, i64),
-        outcome: Outcome,
-    ) -> Self {
-        self.then(1, What::Tries { counter, token, read, by })
-            .then(2, What::Wrote { counter, token, outcome })
-    }
 }
 
-/// The scripts, with everybody holding after the healing, at rest, and no counter written.
+/// The scripts, with all workers holding after the healing, and at rest.
 pub(super) fn evidence(scripts: &[Script], faults: &[(u64, What)]) -> Evidence {
     let healed = 1_000_000;
     let mut faults: Vec<_> = faults.iter().map(|(at, what)| Event(ms(*at), what.clone())).collect();
@@ -137,9 +120,8 @@ pub(super) fn evidence(scripts: &[Script], faults: &[(u64, What)]) -> Evidence {
     for (mut script, place) in scripts.iter().cloned().zip(0_u64..) {
         let (row, generation, at) = (script.row, script.generation, healed + 100 * place);
         if !scripts.iter().any(|other| other.row == row && other.generation > generation) {
-            let mode = if script.mode == Mode::Leader { "leader" } else { "lock" };
             let (asked, end, token) = (at - 1, at + 10, healed + place);
-            script = script.word(mode).word(&format!("?{asked}"));
+            script = script.word("lock").word(&format!("?{asked}"));
             script = script.word(&format!("{at}-{end}#{token}")).then(at + 1000, What::Quiet);
         }
         workers.push(WorkerLog { row, generation, peer: script.peer, events: script.events });
@@ -151,24 +133,7 @@ pub(super) fn verdict(scripts: &[Script], faults: &[(u64, What)]) -> Verdict {
     judge(&evidence(scripts, faults))
 }
 
-/// How often two held at one moment, without a fault.
+/// How often two held at one moment.
 pub(super) fn doubles(text: &str) -> usize {
-    let verdict = verdict(&logs(text), &[]);
-    assert_eq!(verdict.excused, [], "{text}");
-    verdict.count(Kind::Double)
-}
-
-pub(super) fn deletes(node: &str) -> [What; 2] {
-    let node = node.to_owned();
-    [What::Deletes { node: node.clone() }, What::Deleted { node, known: true }]
-}
-
-pub(super) fn kills(session: i64) -> [What; 2] {
-    [What::Kills { session }, What::Killed { session, known: true }]
-}
-
-/// The strike is sent at the first moment and done at the second.
-pub(super) fn at(sent: u64, done: u64, strike: [What; 2]) -> [(u64, What); 2] {
-    let [begin, end] = strike;
-    [(sent, begin), (done, end)]
+    verdict(&logs(text), &[]).count(Kind::Double)
 }
