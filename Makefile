@@ -37,7 +37,11 @@ soak: setup ## FAULTS=1000 random faults, SEED=n, on workers that share one lock
 ifneq ($(filter upgrade,$(RECIPE))$(PEERS),)
 	@scripts/setup.sh curator kazoo
 endif
+ifeq ($(RECIPE),upgrade)
+	@$(CARGO) run --quiet -p tools --bin margins -- upgrade
+else
 	@$(CARGO) run --quiet -p tools --bin soak
+endif
 
 margins: ## how long before its node is deleted a holder knows of the loss, Curator beside; MARGINS="20 restarts" for one of five
 	@scripts/setup.sh curator

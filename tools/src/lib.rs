@@ -69,20 +69,6 @@ pub fn distribution(name: &str) -> Result<PathBuf> {
     Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()))
 }
 
-/// Returns the command for a process with holders by Apache Curator, which has the orders and the events of
-/// `margins/worker.rs`.
-///
-/// # Errors
-///
-/// The missing part of Curator.
-pub fn curator_peer() -> Result<Command, String> {
-    let class_path = curator_class_path()?;
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin/margins/MarginPeer.java");
-    let mut command = Command::new("java");
-    command.args(["-Xmx256m", "--class-path", &class_path, source]).stderr(Stdio::null());
-    Ok(command)
-}
-
 /// Of a run.
 pub fn date_and_commit() -> String {
     let date = said("date", &["-u", "+%F"]);

@@ -1,4 +1,4 @@
-//! The mutex of this crate next to locks on Redis, etcd and MariaDB: `make comparison`.
+//! Only this tool shows what the mutex of this crate costs next to locks on Redis, etcd and MariaDB: `make comparison`.
 //!
 //! Each way to lock gets a server of its own, with its data below `TMPDIR` and the server's defaults, and worker processes.
 //! One table says what an uncontended cycle of acquire and release takes, how many holds eight contenders get in a second, and how

@@ -1,4 +1,5 @@
-//! Several processes share one lock on a real ZooKeeper, while some of them are killed and stopped: `make demo`.
+//! Only the demo lets a reader watch, in a minute, how several processes share one lock on a real ZooKeeper while some of them are
+//! killed and stopped: `make demo`. The soak shows more, to a checker.
 //!
 //! It starts a server (or uses `ZOOKEEPER_CONNECT`) and six workers that contend for `/locks/demo`. In about a minute it kills two
 //! holders and a waiter, stops two holders until their sessions have expired, and resumes them. Each worker logs, with the

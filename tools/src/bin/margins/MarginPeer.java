@@ -57,11 +57,7 @@ public class MarginPeer {
             Belief belief = new Belief(words[1]);
             boolean mutex = words[2].equals("mutex");
             client.getConnectionStateListenable().addListener((unused, state) -> {
-                if (state == ConnectionState.SUSPENDED) {
-                    belief.say("Suspended", 0);
-                } else if (state == ConnectionState.RECONNECTED) {
-                    belief.say("Connected", 0);
-                } else if (state == ConnectionState.LOST && mutex) {
+                if (state == ConnectionState.LOST && mutex) {
                     belief.notified(false);
                 }
             });
@@ -116,7 +112,7 @@ public class MarginPeer {
 
         synchronized void notified(boolean now) {
             if (now != holds) {
-                say(now ? "Holds" : "Lost", last);
+                say(now ? "Holds" : "Lost", now ? 0 : last);
                 holds = now;
             }
             seen();
@@ -128,8 +124,8 @@ public class MarginPeer {
             }
         }
 
-        synchronized void say(String what, long more) {
-            System.out.println(number + " " + what + " " + System.nanoTime() + " " + (what.equals("Lost") ? more : 0));
+        private void say(String what, long more) {
+            System.out.println(number + " " + what + " " + System.nanoTime() + " " + more);
             System.out.flush();
         }
     }

@@ -1,6 +1,6 @@
-//! How long before its node is deleted a holder knows that it lost the lock, whether a leader stays leader while servers are
-//! restarted, and how soon another leads when the leader's process is killed: `make margins`. Apache Curator does the same
-//! next to this crate, where a JDK and its jars are installed.
+//! Only this tool shows, on a real quorum in trouble, that a holder knows of a loss before its node is deleted, and that a rolling
+//! restart or upgrade of the servers loses no hold: `make margins` and `make soak RECIPE=upgrade`. Apache Curator does the same next
+//! to this crate, where a JDK and its jars are installed.
 //!
 //! Arguments: a number of rounds (3), and names of what is measured (all):
 //!
@@ -9,14 +9,16 @@
 //! * `stopped`: the servers' leader is stopped for four seconds.
 //! * `restarts`: in each round every server is restarted, one after the other.
 //! * `kills`: in each round the leader's process is killed.
+//! * `upgrade`, only by name: `upgrade/mod.rs` has its settings.
 //!
-//! It exits with 1 if a holder of ours saw itself as the holder when its node was deleted, if our leadership changed during
-//! restarts, or if two candidates led.
+//! It exits with 1 if a holder of ours saw itself as the holder when its node was deleted, if a hold of ours was lost during
+//! restarts or an upgrade, or if two candidates led.
 #![allow(clippy::disallowed_methods)] // the tasks are owned
 
-mod elections;
+mod kills;
 mod peer;
 mod troubles;
+mod upgrade;
 mod worker;
 
 use std::process::ExitCode;
@@ -31,6 +33,9 @@ async fn main() -> Result<ExitCode, Failure> {
         worker::run().await?;
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments == ["upgrade"] {
+        return Ok(exit_code(upgrade::upgrades().await?));
+    }
     let numbers: Vec<_> = arguments.extract_if(.., |word| word.parse::<usize>().is_ok()).collect();
     let rounds = numbers.first().map_or(Ok(3), |rounds| rounds.parse())?;
     if let Some(unknown) = arguments.iter().find(|name| !NAMES.contains(&name.as_str())) {
@@ -43,10 +48,14 @@ async fn main() -> Result<ExitCode, Failure> {
         good &= troubles::run(rounds, &troubles).await?;
     }
     if wants(&"restarts") {
-        good &= elections::restarts(rounds).await?;
+        good &= upgrade::restarts(rounds).await?;
     }
     if wants(&"kills") {
-        good &= elections::kills(rounds).await?;
+        good &= kills::kills(rounds).await?;
     }
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code(good))
+}
+
+fn exit_code(is_good: bool) -> ExitCode {
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

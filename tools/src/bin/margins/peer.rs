@@ -1,13 +1,14 @@
 //! Worker processes, and the log of what they report.
 
 use std::fmt;
+use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
-use tools::{Failure, PipedProcess, curator_peer, now};
+use tools::{Failure, PipedProcess, curator_class_path, now};
 
 /// The first argument of a worker process of ours.
 pub(crate) const ROLE: &str = "worker";
@@ -30,9 +31,6 @@ impl fmt::Display for Side {
 pub(crate) enum What {
     Holds,
     Lost,
-    /// No server answers.
-    Suspended,
-    Connected,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +38,7 @@ pub(crate) struct Event {
     pub(crate) holder: usize,
     pub(crate) what: What,
     pub(crate) at: Duration,
-    /// Of `Holds` the fencing token, or zero; of `Lost` the last moment, in nanoseconds, at which it held.
+    /// Of `Holds` the fencing token, or zero for Curator's; of `Lost` the last moment, in nanoseconds, at which it held.
     pub(crate) more: i64,
 }
 
@@ -49,8 +47,8 @@ impl Event {
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<_> = line.split(' ').collect();
         let [holder, what, at, more] = words[..] else { return None };
-        let all = [What::Holds, What::Lost, What::Suspended, What::Connected];
-        let what = all.into_iter().find(|known| format!("{known:?}") == what)?;
+        let both = [What::Holds, What::Lost];
+        let what = both.into_iter().find(|known| format!("{known:?}") == what)?;
         let at = Duration::from_nanos(at.parse().ok()?);
         Some(Self { holder: holder.parse().ok()?, what, at, more: more.parse().ok()? })
     }
@@ -73,13 +71,17 @@ impl Peer {
 
     /// `None` where Curator or a JDK is not installed.
     pub(crate) fn curator(log: &UnboundedSender<Entry>) -> Result<Option<Self>, Failure> {
-        match curator_peer() {
-            Ok(command) => Self::start(command, Side::Curator, log.clone()).map(Some),
+        let class_path = match curator_class_path() {
+            Ok(class_path) => class_path,
             Err(missing) => {
                 println!("Curator is not measured: there is no {missing}");
-                Ok(None)
+                return Ok(None);
             }
-        }
+        };
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin/margins/MarginPeer.java");
+        let mut command = Command::new("java");
+        command.args(["-Xmx256m", "--class-path", &class_path, source]).stderr(Stdio::null());
+        Self::start(command, Side::Curator, log.clone()).map(Some)
     }
 
     fn start(

@@ -16,7 +16,6 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tools::{Failure, now};
 use zookeeper_recipes::leader::LeaderLatch;
-use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::{Curator, Error, Guard, Hold};
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
@@ -44,7 +43,6 @@ async fn hold(words: &[String]) -> Result<Infallible, Failure> {
     let say = |what: &str, more: i128| println!("{number} {what} {} {more}", now().as_nanos());
     let timeout = Duration::from_millis(timeout.parse()?);
     let curator = Curator::builder().session_timeout(timeout).connect(servers).await?;
-    let mut states = curator.watch_state();
     let mut term: Option<Hold> = None;
     let (mut guard, mut latch): (Option<Guard>, _) = (None, None);
     if recipe == "mutex" {
@@ -75,14 +73,6 @@ async fn hold(words: &[String]) -> Result<Infallible, Failure> {
                     say("Lost", i128::try_from(last.as_nanos())?);
                 }
                 term = next?;
-            }
-            changed = states.changed() => {
-                changed?;
-                match *states.borrow_and_update() {
-                    ConnectionState::Suspended => say("Suspended", 0),
-                    ConnectionState::Reconnected => say("Connected", 0),
-                    _ => {}
-                }
             }
             () = sleep(BETWEEN_LOOKS) => {}
         }

@@ -2,7 +2,7 @@
 //! kazoo, while random faults hit links, workers and members of an ensemble. A checker judges what all of them logged.
 //!
 //! `make soak RECIPE=mutex FAULTS=1000 SEED=7` runs it (docs/internals/testing.md, "The soak"). `RECIPE=threads SECONDS=300`
-//! hammers the locks of one process instead, and `RECIPE=upgrade ROUNDS=3` upgrades the servers under holders.
+//! hammers the locks of one process instead. `RECIPE=upgrade`, which upgrades the servers under holders, is a part of `margins`.
 //! `SABOTAGE=ignores-lease` has the workers believe until they release, and `PEERS=curator-5.9.0,kazoo` has contenders of other
 //! libraries among them: `settings.rs` has all of them.
 #![allow(clippy::disallowed_methods)] // its processes and tasks are its own
@@ -23,18 +23,14 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod upgrade;
 mod worker;
 
 use std::process::ExitCode;
 use tools::Result;
 
 fn main() -> Result<ExitCode> {
-    if settings::is_recipe("threads") {
+    if settings::is_of_threads() {
         return Ok(exit_code(threads::run(settings::seconds()?)?));
-    }
-    if settings::is_recipe("upgrade") {
-        return Ok(exit_code(upgrade::run(&settings::UpgradeSettings::from_environment()?)?));
     }
     contend()
 }

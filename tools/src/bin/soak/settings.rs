@@ -71,7 +71,11 @@ impl Settings {
     pub(crate) fn from_environment() -> Result<Self> {
         let recipe = text("RECIPE").unwrap_or_else(|| "mutex".to_owned());
         let recipe = serde_json::from_value(recipe.into())?;
-        let ignores_lease = is_sabotaged("ignores-lease")?;
+        let ignores_lease = match text("SABOTAGE").as_deref() {
+            None => false,
+            Some("ignores-lease") => true,
+            Some(name) => return Err(format!("SABOTAGE={name}: only `ignores-lease`").into()),
+        };
         Ok(Self {
             recipe,
             faults: number("FAULTS")?.unwrap_or(1000),
@@ -116,47 +120,14 @@ fn peers(recipe: Recipe, ignores_lease: bool) -> Result<Vec<Peer>> {
     Ok(peers)
 }
 
-/// Returns true if `RECIPE` is the name of this kind of soak.
-pub(crate) fn is_recipe(kind: &str) -> bool {
-    text("RECIPE").as_deref() == Some(kind)
+/// Returns true if `RECIPE` asks for the threads of one process.
+pub(crate) fn is_of_threads() -> bool {
+    text("RECIPE").as_deref() == Some("threads")
 }
 
 /// `SECONDS`: how long the threads are hammered.
 pub(crate) fn seconds() -> Result<u64> {
     Ok(number("SECONDS")?.unwrap_or(300))
-}
-
-/// The settings of `RECIPE=upgrade`.
-#[derive(Clone, Debug)]
-pub(crate) struct UpgradeSettings {
-    /// `ROUNDS`: one upgrade each.
-    pub(crate) rounds: usize,
-    /// `SEED`, of the order of the members.
-    pub(crate) seed: u64,
-    /// `TO`: the distribution that the members are upgraded to.
-    pub(crate) to: String,
-    /// `SABOTAGE=at-once`: all members are down for longer than a session, so that everything is lost.
-    pub(crate) at_once: bool,
-}
-
-impl UpgradeSettings {
-    pub(crate) fn from_environment() -> Result<Self> {
-        Ok(Self {
-            rounds: number("ROUNDS")?.unwrap_or(1),
-            seed: number("SEED")?.unwrap_or_else(|| fastrand::u64(..1_000_000)),
-            to: text("TO").unwrap_or_else(|| "zookeeper-3.9.5".to_owned()),
-            at_once: is_sabotaged("at-once")?,
-        })
-    }
-}
-
-/// Returns true if `SABOTAGE` names the only sabotage that the recipe has.
-fn is_sabotaged(only: &str) -> Result<bool> {
-    match text("SABOTAGE") {
-        None => Ok(false),
-        Some(name) if name == only => Ok(true),
-        Some(name) => Err(format!("SABOTAGE={name}: this recipe has only `{only}`").into()),
-    }
 }
 
 /// None if it is empty.

@@ -1,4 +1,4 @@
-//! `RECIPE=threads SECONDS=300`: tasks of one process on four threads hammer a few locks, with drops, limits, retention, closes,
+//! `RECIPE=threads SECONDS=300`. Only this shows the whole library on several threads: tasks of one process hammer a few locks, with drops, limits, retention, closes,
 //! stalls and cuts, beside a stranger. Each hold is checked as it begins and ends.
 
 use std::collections::BTreeMap;

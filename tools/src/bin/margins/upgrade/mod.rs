@@ -1,6 +1,9 @@
-//! `RECIPE=upgrade ROUNDS=3`: the three members of an ensemble are upgraded, one after the other, under holders, waiters and
-//! leaders, each in a session of its own. No hold of ours may be lost, and no leader may change. Apache Curator's latch stands
-//! beside them.
+//! The three members of an ensemble are upgraded or restarted, one after the other, under holders, waiters and leaders, each in a
+//! session of its own. No hold of ours may be lost, no leader may change, and every waiter gets its turn in the end. Apache Curator's
+//! latch stands beside them.
+//!
+//! `make soak RECIPE=upgrade` reads `ROUNDS` (1), `SEED`, `TO` (zookeeper-3.9.5), and `SABOTAGE=at-once`, which stops all members for
+//! longer than a session, and must fail.
 
 mod recipe;
 mod tally;
@@ -9,38 +12,44 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::process::Child;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use tools::{PipedProcess, Result, curator_peer, distribution};
+use tools::{Result, distribution};
 use zookeeper_recipes::session::RetryPolicy;
 use zookeeper_recipes::{Curator, Hold, Lock};
 use zookeeper_testkit::{Member, TestEnsemble};
 
-use crate::settings::UpgradeSettings;
+use crate::peer::{Peer, What};
 use recipe::{LEASES, Recipe};
 use tally::{CURATOR, Tally};
 
-const SESSION: Duration = Duration::from_secs(10);
+const UPGRADE_SESSION: Duration = Duration::from_secs(10);
+const RESTART_SESSION: Duration = Duration::from_secs(6);
 const TICK: Duration = Duration::from_millis(500);
-/// Time for which all members serve before the next one is upgraded.
-const PAUSE: Duration = Duration::from_secs(2);
+/// Time for which all members serve before the next one is upgraded, or restarted.
+const UPGRADE_PAUSE: Duration = Duration::from_secs(2);
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+/// A shorter disconnection in a restart loses nothing: the lease is two thirds of the session, and a seventh of the session may have
+/// passed since the last probe.
+const DISCONNECTION_LIMIT: Duration = Duration::from_secs(3);
+const TRIES: usize = 5;
 /// A JVM that starts, or the expiry of a lost session, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What the contenders of one upgrade share.
 struct Upgrade {
+    session: Duration,
     tally: Mutex<Tally>,
     /// Becomes true when all members are upgraded: all holders release, and the waiters get their turn.
     over: watch::Sender<bool>,
 }
 
 impl Upgrade {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { tally: Tally::of_one_round().into(), over: watch::Sender::new(false) })
+    fn new(session: Duration) -> Arc<Self> {
+        let tally = Tally::of_one_round().into();
+        Arc::new(Self { session, tally, over: watch::Sender::new(false) })
     }
 
     fn tally<T>(&self, change: impl FnOnce(&mut Tally) -> T) -> T {
@@ -77,7 +86,7 @@ impl Upgrade {
 
     /// Contends, in a session of its own, until it has held after the upgrade.
     async fn contend(self: Arc<Self>, recipe: Recipe, servers: String) -> Result<()> {
-        let builder = Curator::builder().session_timeout(SESSION);
+        let builder = Curator::builder().session_timeout(self.session);
         let builder = builder.retry(RetryPolicy::forever(Duration::from_millis(50)));
         let curator = builder.connect(&servers).await?;
         tokio::select! {
@@ -144,32 +153,23 @@ impl Upgrade {
 
     /// Starts three candidates of Curator's latch, in a process that ends when the answer is dropped. `None` where Curator is not
     /// installed.
-    async fn start_curator(self: &Arc<Self>, servers: &str) -> Result<Option<Child>> {
-        let mut command = match curator_peer() {
-            Ok(command) => command,
-            Err(missing) => {
-                println!("{CURATOR} is not beside: there is no {missing}");
-                return Ok(None);
-            }
-        };
-        let PipedProcess { process, mut input, mut output } = PipedProcess::start(&mut command)?;
-        let session = SESSION.as_millis();
+    async fn start_curator(self: &Arc<Self>, servers: &str) -> Result<Option<Peer>> {
+        let (sender, mut events) = mpsc::unbounded_channel();
+        let Some(mut peer) = Peer::curator(&sender)? else { return Ok(None) };
         for candidate in 0..Recipe::Latch.contenders() {
-            let order = format!("hold {candidate} latch {servers} /upgrade/curator {session}\n");
-            input.write_all(order.as_bytes()).await?;
+            peer.hold(candidate, "latch", servers, "/upgrade/curator", self.session).await?;
         }
         let upgrade = self.clone();
         tokio::spawn(async move {
-            let _orders = input; // the end of the orders ends the process
-            while let Ok(Some(line)) = output.next_line().await {
-                match line.split(' ').nth(1) {
-                    Some("Holds") => upgrade.begins(CURATOR),
-                    Some("Lost") if !upgrade.is_over() => upgrade.loses(CURATOR),
-                    _ => {}
+            while let Some((_, event)) = events.recv().await {
+                match event.what {
+                    What::Holds => upgrade.begins(CURATOR),
+                    What::Lost if !upgrade.is_over() => upgrade.loses(CURATOR),
+                    What::Lost => {}
                 }
             }
         });
-        Ok(Some(process))
+        Ok(Some(peer))
     }
 
     /// Waits until all contend, and as many hold as can.
@@ -203,48 +203,14 @@ async fn version(member: &Member) -> Result<String> {
     Ok(number.ok_or("a member does not say its version")?.to_owned())
 }
 
-/// Upgrades one member after the other, in a random order.
-async fn replace(
-    ensemble: &TestEnsemble,
-    settings: &UpgradeSettings,
-    home: &Path,
-    rng: &mut fastrand::Rng,
-) -> Result<()> {
-    if settings.at_once {
-        for member in ensemble.members() {
-            member.stop().await?;
-        }
-        sleep(SESSION).await;
-        for member in ensemble.members() {
-            member.launch().await?;
-        }
-        return Ok(ensemble.serving().await?);
-    }
-    let mut order: Vec<_> = ensemble.members().iter().collect();
-    rng.shuffle(&mut order);
-    for member in order {
-        let role = member.role().await?;
-        let before = version(member).await?;
-        member.restart_with_distribution(home).await?;
-        ensemble.serving().await?;
-        let after = version(member).await?;
-        println!("{role:?} {}: {before} is now {after}", member.connect_string());
-        if before == after {
-            return Err(format!("TO={}: the members run {before} already", settings.to).into());
-        }
-        sleep(PAUSE).await;
-    }
-    Ok(())
-}
-
-async fn upgrade(
-    settings: &UpgradeSettings,
-    home: &Path,
-    rng: &mut fastrand::Rng,
+/// Has all contend while `replace` works on the ensemble, and counts what becomes of their holds.
+async fn under_contenders(
+    session: Duration,
+    replace: impl AsyncFnOnce(&TestEnsemble) -> Result<()>,
 ) -> Result<Tally> {
     let ensemble = TestEnsemble::builder(3).tick_time(TICK).start().await?;
     let servers = ensemble.connect_string();
-    let upgrade = Upgrade::new();
+    let upgrade = Upgrade::new(session);
     let mut contenders = JoinSet::new();
     for recipe in Recipe::ALL {
         for _ in 0..recipe.contenders() {
@@ -257,7 +223,7 @@ async fn upgrade(
     names.extend(curator.as_ref().map(|_| (CURATOR, 1)));
     upgrade.all_contend(servers, &names).await?;
 
-    replace(&ensemble, settings, home, rng).await?;
+    replace(&ensemble).await?;
     upgrade.over.send_replace(true);
     let all_hold = async {
         while let Some(ended) = contenders.join_next().await {
@@ -275,20 +241,91 @@ async fn upgrade(
     Ok(upgrade.tally(std::mem::take))
 }
 
+/// Restarts each member of one ensemble in each round. Returns true if nothing of ours was lost. A run with a longer disconnection
+/// than the limit does not count if something was lost.
+pub(crate) async fn restarts(rounds: usize) -> Result<bool> {
+    for _ in 0..TRIES {
+        let tally = under_contenders(RESTART_SESSION, async |ensemble| {
+            for round in 1..=rounds {
+                for member in ensemble.members() {
+                    member.restart().await?;
+                    ensemble.serving().await?;
+                    sleep(RESTART_PAUSE).await;
+                }
+                println!("restarts: round {round} of {rounds}");
+            }
+            Ok(())
+        })
+        .await?;
+        tally.print();
+        println!("{} restarts, sessions of {RESTART_SESSION:?}: {}", 3 * rounds, tally.line());
+        if tally.is_clean() || tally.longest_disconnection < DISCONNECTION_LIMIT {
+            return Ok(tally.is_clean());
+        }
+        println!("disconnected for more than {DISCONNECTION_LIMIT:?}: this run does not count");
+    }
+    Err(format!("{TRIES} times disconnected for more than {DISCONNECTION_LIMIT:?}").into())
+}
+
 /// Upgrades as often as is wished, each time another ensemble. Returns true if nothing of ours was lost.
-#[tokio::main]
-pub(crate) async fn run(settings: &UpgradeSettings) -> Result<bool> {
-    let home = distribution(&settings.to)?;
-    let mut rng = fastrand::Rng::with_seed(settings.seed);
+pub(crate) async fn upgrades() -> Result<bool> {
+    let rounds = variable("ROUNDS").map_or(Ok(1), |rounds| rounds.parse())?;
+    let seed = variable("SEED").map_or(Ok(fastrand::u64(..1_000_000)), |seed| seed.parse())?;
+    let to = variable("TO").unwrap_or_else(|| "zookeeper-3.9.5".to_owned());
+    let at_once = match variable("SABOTAGE").as_deref() {
+        None => false,
+        Some("at-once") => true,
+        Some(name) => return Err(format!("SABOTAGE={name}: an upgrade has only `at-once`").into()),
+    };
+    let home = distribution(&to)?;
+    let mut rng = fastrand::Rng::with_seed(seed);
     let mut all = Tally::default();
-    for round in 1..=settings.rounds {
-        println!("upgrade {round} of {}: sessions of {SESSION:?}", settings.rounds);
-        let tally = upgrade(settings, &home, &mut rng).await?;
+    for round in 1..=rounds {
+        println!("upgrade {round} of {rounds}: sessions of {UPGRADE_SESSION:?}");
+        let tally = under_contenders(UPGRADE_SESSION, async |ensemble| match at_once {
+            true => stop_all(ensemble).await,
+            false => upgrade(ensemble, &home, &mut rng).await,
+        })
+        .await?;
         println!("{}", tally.line());
         all.add(&tally);
     }
     all.print();
-    let UpgradeSettings { rounds, seed, to, .. } = settings;
     println!("soak: recipe=upgrade seed={seed} rounds={rounds} to={to} {}", all.line());
     Ok(all.is_clean())
+}
+
+/// Returns `None` if it is empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+async fn stop_all(ensemble: &TestEnsemble) -> Result<()> {
+    for member in ensemble.members() {
+        member.stop().await?;
+    }
+    sleep(UPGRADE_SESSION).await;
+    for member in ensemble.members() {
+        member.launch().await?;
+    }
+    Ok(ensemble.serving().await?)
+}
+
+/// Upgrades one member after the other, in a random order.
+async fn upgrade(ensemble: &TestEnsemble, home: &Path, rng: &mut fastrand::Rng) -> Result<()> {
+    let mut order: Vec<_> = ensemble.members().iter().collect();
+    rng.shuffle(&mut order);
+    for member in order {
+        let role = member.role().await?;
+        let before = version(member).await?;
+        member.restart_with_distribution(home).await?;
+        ensemble.serving().await?;
+        let after = version(member).await?;
+        println!("{role:?} {}: {before} is now {after}", member.connect_string());
+        if before == after {
+            return Err(format!("the members run {before} already").into());
+        }
+        sleep(UPGRADE_PAUSE).await;
+    }
+    Ok(())
 }

@@ -21,7 +21,7 @@ pub(super) struct Tally {
     rounds: usize,
     holds: BTreeMap<&'static str, Holds>,
     disconnections: usize,
-    longest_disconnection: Duration,
+    pub(super) longest_disconnection: Duration,
     pub(super) hung: usize,
 }
 
