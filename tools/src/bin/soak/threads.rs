@@ -1,5 +1,5 @@
-//! `RECIPE=threads SECONDS=300`. Only this shows the whole library on several threads: tasks of one process hammer a few locks, with drops, limits, retention, closes,
-//! stalls and cuts, beside a stranger. Each hold is checked as it begins and ends.
+//! `RECIPE=threads SECONDS=300`. Only this shows the whole library on several threads. Tasks of one process hammer a few locks on four
+//! threads, with drops, limits, retention, closes, stalls and cuts, beside a stranger. Each hold is checked as it begins and ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
