@@ -70,7 +70,8 @@ def hold(client, lock):
 
 
 def release(lock):
-    """Until the node is deleted, or the session is lost."""
+    """Until the node is deleted, or its session is lost. After an earlier loss the node can be of the next session."""
+    lost.clear()
     while not lost.is_set():
         try:
             return lock.release()
