@@ -93,6 +93,24 @@ async fn a_busy_lock_costs_one_read_and_no_write() {
     }
 }
 
+/// The node of the holder may be kept without a hold, and only a contender makes its process delete it.
+#[tokio::test(start_paused = true)]
+async fn a_try_beside_a_holder_with_retention_creates_a_node_and_deletes_it() {
+    let testbed = Testbed::with_parent().await;
+    let [ours, theirs] = counted_clients(&testbed).await;
+    let lock = ours.made(&testbed, mutex);
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let kept = testbed.mutex(&theirs.curator).with_retention(Duration::from_secs(10));
+    let hold = kept.acquire().await.unwrap();
+    ours.took();
+    fails(lock.try_acquire().await, ErrorKind::Busy);
+    testbed.children_are(1).await;
+    let writes: Vec<_> =
+        ours.took().into_iter().filter(|sent| [Create, Delete].contains(sent)).collect();
+    assert_eq!(writes, [Create, Delete]);
+    hold.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_try_at_a_lock_that_another_task_of_the_client_holds_costs_nothing() {
     let testbed = Testbed::with_parent().await;
