@@ -129,7 +129,7 @@ impl Curator {
     }
 
     /// Returns the present state of the connection, of which `is_connected` and a `Display` suit a health check. A server that
-    /// falls silent still counts as connected for about a fifth of the session timeout, up to eight seconds.
+    /// falls silent still counts as connected for up to a fifth of the session timeout, some eight seconds at most.
     pub fn state(&self) -> ConnectionState {
         *self.handle.connection.state().borrow()
     }

@@ -29,8 +29,8 @@
 //!
 //! # What is different from production
 //!
-//! Servers listen on 127.0.0.1 only, do not wait for the disk (`forceSync=no`), and grant session timeouts from one
-//! second to one minute. A crash of the *machine* may lose data, but a crash of the server does not.
+//! Servers listen on 127.0.0.1 only, do not wait for the disk (`forceSync=no`), and grant session timeouts from 400 ms
+//! to one minute. A crash of the *machine* may lose data, but a crash of the server does not.
 
 #[cfg(not(unix))]
 compile_error!("zookeeper-testkit needs a Unix: it kills and pauses servers by signals");
