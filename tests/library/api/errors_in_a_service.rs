@@ -1,4 +1,4 @@
-//! The code on errors in docs/guide/in-a-service.md. The page is a copy, which the house test checks.
+//! `anyhow` keeps the kind of an error, as docs/guide/in-a-service.md says.
 
 use std::time::Duration;
 

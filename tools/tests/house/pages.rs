@@ -207,7 +207,7 @@ const COPIES: [(&str, &[&str]); 4] = [
     ("testing-your-code", &["tests/library/real/testing_your_code.rs"]),
     ("behind-your-own-trait", &["tests/library/api/behind_your_own_trait.rs"]),
     ("beside-the-locks", &["tests/interop/beside_the_locks.rs"]),
-    ("in-a-service", &["examples/leader_service", "tests/library/api/errors_in_a_service.rs"]),
+    ("in-a-service", &["examples/leader_service"]),
 ];
 
 /// The blocks of Rust in a page, without the lines that only a documentation test sees.
