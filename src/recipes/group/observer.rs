@@ -5,8 +5,8 @@
 //!
 //! *Each report is one moment.* A report is made when all requests are answered and no watch has fired since. The server sends an event
 //! before each answer that follows the change, so at the last answer the server had these members with these data. If something changes in each
-//! of [`ROUNDS`] rounds of requests, the last round is reported: the data are then of different moments. If a member of the listing
-//! cannot be read because it has left, the group is listed again before the report.
+//! of [`ROUNDS`] rounds of requests, the last round is reported: the data are then of different moments. A member of the listing that
+//! cannot be read, because it has left, is such a change.
 //!
 //! *Never back.* The servers never show a session an older state than it has seen, and a new session begins with a `sync`. The listing has
 //! the number of changes of the group since its znode was created. A listing with a smaller number is not reported, and the group is
@@ -309,7 +309,8 @@ impl ObserverTask {
             if !all_exist {
                 // A member has left since the listing.
                 picture.listed = None;
-            } else if rounds >= ROUNDS || !picture.has_news() {
+            }
+            if rounds >= ROUNDS || all_exist && !picture.has_news() {
                 return Ok(true);
             }
         }

@@ -195,6 +195,27 @@ async fn no_report_is_a_part_of_a_listing() {
     assert_eq!(ids(&reported(&mut observer).await), ["b"]);
 }
 
+/// In each round of requests, a member of the listing leaves before it is read, and another one joins.
+#[tokio::test(start_paused = true)]
+async fn members_that_come_and_go_all_the_time_hide_no_member_that_stays() {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::patient_builder).await;
+    testbed.create(&testbed.path, CreateMode::Persistent).await;
+    let mut observer = observer(&testbed, &curator);
+    assert_eq!(reported(&mut observer).await.len(), 0);
+    let mut held = link.hold(Message::request(Operation::GetData));
+    plain(&testbed, "stays").await;
+    plain(&testbed, "0").await;
+    for round in 0..30 {
+        within("a read", held.struck()).await;
+        testbed.remove(&format!("{}/{round}", testbed.path)).await;
+        plain(&testbed, &format!("{}", round + 1)).await;
+        let next = link.hold(Message::request(Operation::GetData));
+        held.heal();
+        held = next;
+    }
+    assert!(observer.members().unwrap().get("stays").is_some());
+}
+
 /// Data that change without a watch are read in turn.
 #[tokio::test(start_paused = true)]
 async fn members_that_are_too_many_to_watch_are_read_in_turn() {
