@@ -61,13 +61,13 @@ impl PassedPermits {
         self.state.lock().permits.retain(|kept| !std::ptr::eq(&**kept, permit));
     }
 
-    /// Removes and returns a permit. While they are wanted, the permits are for the head alone. Those that a caller with this limit
-    /// may not have are deleted.
+    /// Removes and returns a permit. While tasks of this process are in the queue of the mutex, the permits are for the head alone.
+    /// Those that a caller with this limit may not have are deleted.
     pub(super) fn next(&self, limit: usize, is_head: bool) -> Option<Arc<QueueDriver>> {
         loop {
             let permit = {
                 let mut state = self.state.lock();
-                if state.are_wanted && !is_head {
+                if state.in_line > 0 && !is_head {
                     return None;
                 }
                 state.permits.pop()?

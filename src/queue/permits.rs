@@ -216,12 +216,13 @@ impl PermitTask {
 
     /// Makes one attempt in one session, under the mutex. Leaves nothing behind unless it succeeds.
     async fn attempt(&self, limit: &mut Limit) -> Result<Vec<OwnedHold>, EntryAborted> {
-        if self.count > 1 {
-            // The permits that are retained are deleted ahead of the creates.
-            self.mutex.passed.delete_unwanted();
-        } else if let Some(hold) = self.join_kept(limit, false).await {
+        if self.count == 1
+            && let Some(hold) = self.join_kept(limit, false).await
+        {
             return Ok(vec![hold]);
         }
+        // The permits that are retained are deleted ahead of the creates.
+        self.mutex.passed.delete_unwanted();
         let no_wait = self.request.waiter.no_wait;
         let mut reaction = Reaction { began: BootInstant::now(), limit: LONGEST_REACTION };
         if no_wait {

@@ -7,7 +7,7 @@ use zookeeper_recipes_dev::Operation::{self, Create, Delete, GetData, List};
 
 use crate::prelude::*;
 use crate::support::counted_client::{CountedClient, settle, without_removals};
-use crate::support::leases::{asks, asks_for, served};
+use crate::support::leases::{asks, asks_for, served, spawned};
 
 const LIMIT: usize = 3;
 
@@ -434,6 +434,42 @@ async fn a_task_that_acquires_one_more_ends_no_retention_of_those_that_are_held(
     let leases = (semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap());
     assert_eq!(without_removals(client.took()), []);
     drop(leases);
+}
+
+/// A task asks for all leases, and its first create is on its way. The lease that is released meanwhile was retained before.
+#[tokio::test(start_paused = true)]
+async fn no_task_takes_a_retained_lease_past_a_task_that_enters() {
+    let testbed = testbed().await;
+    let (client, semaphore) = retaining(&testbed).await;
+    for is_try in [false, true] {
+        retained(&testbed, &client, &semaphore).await;
+        let mut leases = Vec::new();
+        for _ in 0..LIMIT {
+            leases.push(semaphore.acquire().await.unwrap());
+        }
+        let held = client.proxy.hold(Message::request(Create));
+        let all = asks_for(&semaphore, LIMIT);
+        within("its create", held.struck()).await;
+        leases.truncate(1);
+        settle().await;
+        let later = semaphore.clone();
+        let later = match is_try {
+            false => asks(&later),
+            true => spawned(async move { later.try_acquire().await }),
+        };
+        settle().await;
+        assert!(!later.is_finished(), "it asked after another task");
+        held.heal();
+        drop(leases);
+        let all = served(all).await;
+        if is_try {
+            fails(within("a try", later).await.unwrap(), ErrorKind::Busy);
+            drop(all);
+        } else {
+            drop(all);
+            drop(served(later).await);
+        }
+    }
 }
 
 /// The first caller that comes has all of them deleted, so it waits for one trip of the client that keeps them.
