@@ -3,8 +3,9 @@
 //! The task creates the znode and reads it behind the create, with a watch, in one trip. The read decides: the create only says
 //! that the server's answer is not older than the create. When the watch fires, the task reads again, and creates what is missing.
 //!
-//! *The znode is ours* if this session owns it. The nodes of one [`Curator`](crate::Curator) at one path take turns, so no other
-//! one has created it, whichever creates were not answered. A turn ends when the znode is deleted.
+//! *The znode is ours* if this session owns it and this task may have created it: another [`Curator`](crate::Curator) of the same
+//! client has the same session. The nodes of one `Curator` at one path take turns, so no other one of them has created it, whichever
+//! creates were not answered. A turn ends when the znode is deleted.
 //!
 //! *Two processes never hold at once.* A hold begins only if a read shows that our session owns the znode, and ends with the session
 //! lease, that is before the servers can expire the session. While the znode exists, no other session can create it. If somebody
@@ -224,6 +225,10 @@ impl Keeper {
         let path = &self.recipe.path.clone();
         let of = |operation| move |failure| Failed::at(path, operation, failure);
         let client = session.client().map_err(of("read"))?;
+        if must_create {
+            // A watch from before would report the deletion of an earlier znode.
+            *follower = NodeFollower::new(path.as_str());
+        }
         let room = match follower.is_watched() {
             true => None,
             false => session.try_reserve_spare_watch(path.as_str()),
@@ -278,11 +283,12 @@ impl Keeper {
     ) -> Result<Option<NodeEvent>, Error> {
         // About as often as the session lease is renewed.
         let limit = (!follower.is_watched()).then_some(session.timeout() / 6);
-        let is_ours = node.owner == session.session_id();
-        if let Some(created) = &mut self.created {
-            created.is_there = is_ours;
-            created.is_unsure &= !is_ours;
-        }
+        let is_ours = self.created.as_mut().is_some_and(|created| {
+            let may_be_its = created.is_there || created.is_unsure;
+            created.is_there = may_be_its && node.owner == session.session_id();
+            created.is_unsure &= !created.is_there;
+            created.is_there
+        });
         if !is_ours {
             self.is_taken_by(&node);
             return Ok(follower.changed(limit).await);
@@ -363,7 +369,7 @@ impl Keeper {
             tracing::debug!(%path, %session, "waits until the previous session expires");
         } else {
             let data = data.escape_ascii();
-            tracing::warn!(%path, %session, %data, "another session has this znode; waits until it is deleted");
+            tracing::warn!(%path, %session, %data, "another session or Curator has this znode; waits until it is deleted");
         }
     }
 

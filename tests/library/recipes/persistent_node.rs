@@ -193,6 +193,31 @@ async fn another_node_of_the_same_curator_keeps_it_out() {
     assert_eq!(data(&testbed, &second).await.as_deref(), Some("second"));
 }
 
+mod real {
+    use super::*;
+
+    /// It has the same session. `from_client` is not simulated.
+    #[tokio::test]
+    async fn another_curator_of_the_same_client_keeps_it_out() {
+        let testbed = Testbed::real().await;
+        let client = testbed.client().await;
+        let curator = || Curator::builder().from_client(client.clone()).unwrap();
+        let (one, other) = (curator(), curator());
+        let first = node(&testbed, &one, "first");
+        started(&first).await;
+        let second = node(&testbed, &other, "second");
+        let starting = second.clone();
+        let starting = tokio::spawn(async move { starting.start().await });
+        let session_id = one.session_id().unwrap();
+        let taken = PersistentNodeState::Taken { session_id };
+        eventually("its wait", async || second.state() == taken).await;
+        assert_eq!(testbed.stat(first.path()).await.unwrap().version, 0, "no write");
+        drop(first);
+        within("its turn", starting).await.unwrap().unwrap();
+        assert_eq!(data(&testbed, &second).await.as_deref(), Some("second"));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_znode_that_is_not_ephemeral_is_an_error_until_it_is_deleted() {
     let (testbed, curator) = Testbed::with_curator().await;
