@@ -1,6 +1,7 @@
 //! The promises of each recipe, also when something fails.
 
 mod bad_input;
+mod bursts;
 mod busy;
 pub(crate) mod contract;
 mod curator_bugs;
