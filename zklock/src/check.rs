@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use zookeeper_recipes::Curator;
-use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteError};
+use zookeeper_recipes::zookeeper_client::MultiWriteError::{OperationFailed, RequestFailed};
+use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use crate::arguments::Check;
 use crate::connection::{FAREWELL, check_options, connect, goodbye, short_session};
@@ -102,6 +103,7 @@ async fn contend(
     path: Option<&str>,
     lines: &mut Vec<Result<String, Failure>>,
 ) -> Result<(), Failure> {
+    let before = lines.len();
     let acls = match settings.acls.as_slice() {
         [] => Acls::anyone_all(),
         acls => Acls::new(acls),
@@ -109,6 +111,7 @@ async fn contend(
     let shown = path.unwrap_or_default();
     let full = format!("{root}{}", shown.trim_end_matches('/'));
     let node = format!("{full}/zklock-check-{}", uuid::Uuid::new_v4());
+    let parent = if full.is_empty() { "/" } else { &full };
     let missing = missing_above(client, &node).await?;
     let named = [Some((root, format!("namespace {} exists", settings.namespace)))];
     let named = named.into_iter().chain([path.map(|path| (&*full, format!("{path} exists")))]);
@@ -117,7 +120,7 @@ async fn contend(
     lines.extend(there.into_iter().map(|(_, line)| Ok(line)));
     let list = async || {
         let listed =
-            if path.is_some() { client.list_children(&full).await } else { Ok(Vec::new()) };
+            if path.is_some() { client.list_children(parent).await } else { Ok(Vec::new()) };
         listed.map_err(|error| cannot("list", shown, error))
     };
     if missing.is_empty() {
@@ -139,10 +142,16 @@ async fn contend(
         let (what, path) = steps[index];
         cannot(what, path, error)
     };
-    writer.commit().await.map_err(|error| match error {
-        MultiWriteError::OperationFailed { index, source } => failed(index, source),
-        MultiWriteError::RequestFailed { source } => failed(0, source),
-    })?;
+    match writer.commit().await {
+        Ok(_) => {}
+        // Another client has created or deleted a znode above ours meanwhile.
+        Err(OperationFailed { source: Error::NodeExists | Error::NoNode, .. }) => {
+            lines.truncate(before);
+            return Box::pin(contend(client, settings, root, path, lines)).await;
+        }
+        Err(OperationFailed { index, source }) => return Err(failed(index, source)),
+        Err(RequestFailed { source }) => return Err(failed(0, source)),
+    }
     if let Err(why) = list().await {
         for level in missing.iter().rev() {
             let _ = client.delete(level, None).await; // its parent may forbid it

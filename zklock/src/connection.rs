@@ -11,6 +11,7 @@ use crate::diagnosis::{PATIENCE, TLS_SCHEME, all_refuse_tls, diagnose, each, wit
 use crate::exit::{Failure, Outcome, chain};
 use crate::log::Event;
 use crate::settings::Settings;
+use crate::text;
 use crate::tls;
 
 /// The pause between two attempts to connect.
@@ -100,7 +101,7 @@ pub(crate) fn short_session(granted: Duration, asked: Duration) -> Option<String
              maxSessionTimeout (or tickTime) in zoo.cfg of each server, or lower --session-timeout",
             shown(granted),
             shown(asked),
-            shown(ends)
+            text::share(ends)
         )
     })
 }

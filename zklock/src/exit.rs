@@ -39,7 +39,7 @@ pub(crate) struct Failure {
     code: u8,
     event: Event,
     message: String,
-    /// True if a server refused the credentials, or a request for want of permission.
+    /// True if a server refused the credentials, an ACL that may need some, or a request for want of permission.
     is_unpermitted: bool,
 }
 
@@ -79,13 +79,13 @@ impl Failure {
     /// such as for a full disk.
     pub(crate) fn unwritable(option: &str, path: &Path, error: &io::Error) -> Self {
         use io::ErrorKind::{
-            InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
-            ReadOnlyFilesystem,
+            AlreadyExists, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound,
+            PermissionDenied, ReadOnlyFilesystem,
         };
         let wrong = format!("{option}: cannot write to {}: {error}", path.display());
         match error.kind() {
-            InvalidFilename | InvalidInput | IsADirectory | NotADirectory | NotFound
-            | PermissionDenied | ReadOnlyFilesystem => Self::usage(wrong),
+            AlreadyExists | InvalidFilename | InvalidInput | IsADirectory | NotADirectory
+            | NotFound | PermissionDenied | ReadOnlyFilesystem => Self::usage(wrong),
             _ => Self::internal(wrong),
         }
     }
@@ -155,7 +155,8 @@ impl From<Error> for Failure {
             WouldDeadlock | BodyPanicked | BodyDropped => INTERNAL,
             _ => UNAVAILABLE,
         };
-        let is_unpermitted = matches!(error.kind(), AuthenticationFailed | PermissionDenied);
+        let is_unpermitted = matches!(error.kind(), AuthenticationFailed | PermissionDenied)
+            || error.option() == Some("acls");
         Self { is_unpermitted, ..Self::new(code, chain(&error)) }
     }
 }

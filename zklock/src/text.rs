@@ -12,6 +12,12 @@ pub(crate) fn age(age: Duration) -> String {
     humantime::format_duration(Duration::from_secs(age.as_secs())).to_string()
 }
 
+/// Formats a share of a timeout in whole milliseconds: `13s 333ms`.
+pub(crate) fn share(share: Duration) -> String {
+    let milliseconds = share.as_millis().try_into().unwrap_or(u64::MAX);
+    humantime::format_duration(Duration::from_millis(milliseconds)).to_string()
+}
+
 /// Returns the time between the two; zero if the clock of the earlier one is ahead of the other.
 pub(crate) fn between(earlier: SystemTime, later: SystemTime) -> Duration {
     later.duration_since(earlier).unwrap_or_default()

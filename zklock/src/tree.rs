@@ -46,7 +46,9 @@ pub(crate) async fn print_all(curator: &Curator, arguments: &Ls) -> Outcome {
     }
     if lines.is_empty() {
         let what = if arguments.waiting { "waits for a lock" } else { "holds or waits for a lock" };
-        say(&format!("nobody {what} at or below {}", arguments.path));
+        let is_missing = list(curator, &arguments.path).await?.is_none();
+        let why = if is_missing { ": the path does not exist" } else { "" };
+        say(&format!("nobody {what} at or below {}{why}", arguments.path));
         return Ok(0);
     }
     let header = ["PATH", "KIND", "HOLDERS", "WAITERS", "WAIT", "AGE"].map(str::to_owned);

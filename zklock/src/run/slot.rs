@@ -64,7 +64,8 @@ impl Wait<'_> {
             Some(number) => {
                 let count = slots.count();
                 let file = file.display();
-                Event::Warning.say(&format!("{OPTION}: {file} has {number}, of {count} slots"));
+                let why = format!("{number} is not one of {count} slots, which begin with 0");
+                Event::Warning.say(&format!("{OPTION}: the number in {file} is not used: {why}"));
                 Ok(slots)
             }
             None => Ok(slots),

@@ -24,6 +24,7 @@ use crate::log::Event;
 use crate::metrics;
 use crate::settings::Settings;
 use crate::signals::{self, Signals};
+use crate::text;
 
 /// The first pause until processes that should be dead are killed again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -127,12 +128,15 @@ impl Supervisor {
                 }
                 (code, cause, Some(at))
             }
-            Some(Report::Failed { code, why }) => return Err(Failure::new(code, why)),
+            Some(Report::Failed { code, why }) => {
+                return Err(Failure::new(code, format!("{}: {why}", watch.path)));
+            }
             _ => {
                 watch.end_orphans().await;
                 if watch.loss.is_none() {
-                    let text = "the supervisor is gone; the command was ended";
-                    return Err(Failure::internal(text));
+                    let path = &watch.path;
+                    let text = "the supervisor was killed, and so the command was killed";
+                    return Err(Failure::internal(format!("{path}: {text}")));
                 }
                 (KILLED, Some(Cause::Lost), None)
             }
@@ -164,7 +168,7 @@ impl Supervisor {
         match self.on_lost {
             OnLost::Term => {
                 let is_late = cause == Some(Cause::LeaseEnding);
-                let after = humantime::format_duration(if is_late { notice } else { kill_after });
+                let after = text::share(if is_late { notice } else { kill_after });
                 format!("TERM, and KILL after {after}")
             }
             OnLost::Kill | OnLost::Warn => "KILL".to_owned(),
@@ -292,13 +296,14 @@ impl Watch<'_> {
     }
 
     fn asked(&mut self) {
-        match self.supervisor.on_revoke {
-            OnRevoke::Ignore => Event::Revoked.say("asked to give the lock back; ignored"),
+        let does = match self.supervisor.on_revoke {
+            OnRevoke::Ignore => "ignored",
             OnRevoke::Term => {
                 self.supervised.order(Order::Signal(SIGTERM));
-                Event::Revoked.say("asked to give the lock back: the command is told to end");
+                "the command gets TERM"
             }
-        }
+        };
+        Event::Revoked.say(&format!("asked to give {} back; {does}", self.path));
     }
 
     fn take(&mut self, report: &Report) {

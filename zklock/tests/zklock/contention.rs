@@ -32,6 +32,23 @@ async fn several_paths_are_held_at_once_or_not_at_all() {
     scene.end().await;
 }
 
+/// As by a tool that installs a fleet: the namespace and the path are new.
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_at_once_on_a_new_path_all_succeed() {
+    let scene = Scene::new().await;
+    let check = || {
+        let tool = scene.zklock(["check", "/jobs/a/b"]);
+        tool.env("ZKLOCK_NAMESPACE", format!("{}/tenants/a", scene.path)).start()
+    };
+    let all: Vec<_> = std::iter::repeat_with(check).take(12).collect();
+    for one in all {
+        let ended = one.ended().await.with(0);
+        assert_eq!(ended.text().matches("ok ").count(), 4, "{ended}");
+        assert!(!ended.text().contains("FAIL"), "{ended}");
+    }
+    scene.end().await;
+}
+
 /// Waiting on a pipe says nothing, but for `-v`.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_terminal_waiting_is_silent_unless_asked() {

@@ -49,10 +49,11 @@ run {path} --config {digest} -- touch ran | | 64 | write~digest:bob:ikIaKsbtGwea
 run {path} -- touch ran | ZKLOCK_ACL=digest:bob:cdrwa | 64 | write~digest:USER:HASH:cdrwa
 run {bobs} --acl digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa -c exit~3 | ZKLOCK_AUTH=digest:bob:pw | 3 |
 run {path} -- touch ran | ZKLOCK_ACL=world:anyone:x | 64 | world:anyone:x
-run {path} --acl auth::cdrwa -- touch ran | | 64 | acl
+run {path} --acl auth::cdrwa -- touch ran | | 64 | acls no~credentials~were~sent~(--auth-file)
 run {private} --acl auth::cdrwa -c exit~3 | ZKLOCK_AUTH=digest:ours:{secret} | 3 |
 run {path} -- touch ran | ZKLOCK_AUTH=sasl:{secret} | 64 | sasl:user:password
 check | | 0 | >{server}~granted~a~session~with~a~timeout~of~30s
+check / | | 0 | >ok~~~~/~exists >created~and~deleted~under~/
 check {path} | | 0 | >{path}~exists >created~and~deleted~under~{path}
 check {path} --server {server},{nowhere} | | 69 | >FAIL >{nowhere}~cannot~be~connected~to >start~it >created~and~deleted
 check --server {server}~{nowhere} | | 64 | connect~string separate~servers~by~commas
@@ -180,7 +181,8 @@ run {path} {path} -- touch ran | | 64 | {path}
 elect {path} -- sh -c echo~$ZK_LOCK_PATH;exit~3 | | 3 | >{path}
 ls {path} | | 0 | nothing~is~at~{path}:~the~path~does~not~exist
 ls {path} --json | | 0 | nothing~is~at~{path} >[]
-ls {path} --recursive | | 0 | nobody~holds~or~waits
+ls {path} --recursive | | 0 | nobody~holds~or~waits {path}:~the~path~does~not~exist
+ls {readonly} --recursive | | 0 | nobody~holds~or~waits
 ls {held}// | | 0 | >host-a:123
 ls / | | 0 | /~is~a~folder zklock~ls~-r~/~lists
 break {path} --yes | | 0 | nothing~is~at~{path}:~the~path~does~not~exist
@@ -195,6 +197,7 @@ revoke {path} --node _c_none | | 64 | --node~_c_none:~no~name~of~a~contender's~n
 break relative --yes | | 64 | "relative"
 break {path} --all --node x | | 64 | cannot~be~used~with
 completions tcsh | | 64 | tcsh
+man --dir {script} | | 64 | --dir:~cannot~write~to~{script}
 run {path} --log-format= -- touch ran | | 64 | --log-format
 run {path} --log-format yaml -- touch ran | | 64 | yaml --log-format
 run {path} --log-format JSON -- touch ran | | 64 | JSON --log-format

@@ -82,7 +82,7 @@ const ROWS: [Row; 26] = [
         76,
         &["no answer from 127.0.0.1:", " of the session timeout of 6s", "TERM"],
     ),
-    (SupervisorKilled, "", STUBBORN, Some(0), 70, &["supervisor"]),
+    (SupervisorKilled, "", STUBBORN, Some(0), 70, &["the supervisor was killed"]),
     (SupervisorStopped, "", STUBBORN, None, 76, &["lost "]),
     (BothKilled, "", STAYS, Some(0), -1, &[]),
     (Deleted, "", GIVES_WAY, Some(1), 76, LOST),
@@ -162,7 +162,9 @@ async fn lost_by(number: usize, row: Row) {
     match words {
         [] if code < 0 => assert_eq!((ended.code(), ended.stderr.as_str()), (None, "")),
         [] => ended.quietly(code),
-        words => assert!(ended.one_line(code, words).contains(words[0]), "{number} {row:?}"),
+        words => {
+            assert!(ended.one_line(code, words).contains(&scene.path), "{number} {row:?}: {ended}");
+        }
     }
     scene.end().await;
 }

@@ -13,7 +13,7 @@ async fn a_command_is_told_when_the_lock_is_asked_for() {
     assert!(ended.text().contains("host-a"), "{ended}");
     life.says("TERM").await;
     // It did as it was asked: its code is ours, and one line says why.
-    running.ended().await.one_line(5, &["asked to give the lock back"]);
+    running.ended().await.one_line(5, &[&format!("asked to give {} back", scene.path)]);
     scene.end().await;
 }
 
@@ -26,7 +26,7 @@ async fn a_command_that_does_not_give_way_keeps_the_lock() {
     life.says("TERM").await;
     scene.run_with(["-w", "3"], "true").ended().await.one_line(75, &["is busy"]);
     gate.open().await;
-    running.ended().await.one_line(6, &["asked to give the lock back"]);
+    running.ended().await.one_line(6, &[&format!("asked to give {} back", scene.path)]);
     scene.end().await;
 }
 
@@ -38,7 +38,7 @@ async fn with_on_revoke_ignore_the_command_is_not_told() {
     running.stderr.says("ignored").await;
     gate.open().await;
     assert_eq!(life.end().await.0, ["done"]);
-    running.ended().await.one_line(6, &["asked to give the lock back", "ignored"]);
+    running.ended().await.one_line(6, &[&format!("asked to give {} back; ignored", scene.path)]);
     scene.end().await;
 }
 

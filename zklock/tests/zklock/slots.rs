@@ -86,7 +86,7 @@ async fn the_number_in_the_file_is_preferred_and_replaced() {
     // From a time with more slots.
     fs::write(&file, "7\n").unwrap();
     let ended = run("4", "echo $ZK_LOCK_SLOT").ended().await;
-    ended.one_line(0, &["--slot-file", "has 7, of 4 slots"]);
+    ended.one_line(0, &["--slot-file", "7 is not one of 4 slots"]);
     assert_eq!((ended.text().as_str(), written().as_str()), ("0\n", "0\n"));
     for content in ["nothing", "-1", "1e2", "0 1"] {
         fs::write(&file, content).unwrap();
