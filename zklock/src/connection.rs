@@ -93,7 +93,7 @@ pub(crate) fn warn_of_short_session(curator: &Curator, settings: &Settings) {
 
 /// Returns what is wrong with the granted session timeout, if it is shorter than the one that was asked for.
 pub(crate) fn short_session(granted: Duration, asked: Duration) -> Option<String> {
-    let shown = humantime::format_duration;
+    let shown = text::share;
     let ends = granted / 3;
     (granted < asked).then(|| {
         format!(
@@ -101,7 +101,7 @@ pub(crate) fn short_session(granted: Duration, asked: Duration) -> Option<String
              maxSessionTimeout (or tickTime) in zoo.cfg of each server, or lower --session-timeout",
             shown(granted),
             shown(asked),
-            text::share(ends)
+            shown(ends)
         )
     })
 }

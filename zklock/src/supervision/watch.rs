@@ -153,13 +153,11 @@ impl Supervisor {
     fn silence(&self) -> String {
         let lease = self.session * 2 / 3;
         let before = if self.on_lost == OnLost::Kill { Duration::ZERO } else { self.grace.notice };
-        let shown =
-            |time: Duration| humantime::format_duration(Duration::from_secs(time.as_secs()));
         format!(
             "no answer from {} for {} of the session timeout of {}",
             self.servers,
-            shown(lease.saturating_sub(before)),
-            shown(self.session)
+            text::age(lease.saturating_sub(before)),
+            text::age(self.session)
         )
     }
 
