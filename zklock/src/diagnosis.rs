@@ -87,7 +87,7 @@ async fn reaction(server: &str, tls: Option<&Tls>, limit: Duration) -> Reaction 
         Some(_) => format!("it has no quorum, or {LIMIT}"),
         None => format!("it has no quorum, {LIMIT}, expects TLS (--tls-ca), or is no ZooKeeper"),
     };
-    format!("accepts connections, but gives no session: {reasons}").into()
+    format!("accepts connections, but gives no session: it hangs, or {reasons}").into()
 }
 
 /// Checks that a server of the connect string accepts a connection, and with `tls` a TLS handshake. The error describes

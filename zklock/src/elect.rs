@@ -103,16 +103,17 @@ impl Candidate<'_> {
                     return Err(signals.unless_ended(explained).await?);
                 }
             };
-            Watched::new([leadership.view()]).record();
             match signals.unless_ended(mixed::check(self.curator, path, Kind::Leader)).await? {
+                // An outage ended the command of this leadership before it ended the leadership.
+                _ if leadership.loss().is_some() => continue,
                 // Without a connection, the leadership is about to be lost.
                 Err(error) if error.is_transient() => {
                     Event::Warning.say(&chain(&error));
-                    released();
                     continue;
                 }
                 checked => checked??,
             }
+            Watched::new([leadership.view()]).record();
             let (failure, stands_again) = match self.lead(&leadership, signals).await {
                 Ok(end) => match end.failure(leadership.loss()) {
                     None => return Ok(end.code),

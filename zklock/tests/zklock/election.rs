@@ -79,6 +79,36 @@ async fn who_loses_the_leadership_ends_the_command_and_stands_again() {
     scene.end().await;
 }
 
+/// The command ends before the lease does, so the leadership lasts a little longer, and no command is started in the rest of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_that_ends_the_command_is_one_loss() {
+    let scene = Scene::new().await;
+    let link = scene.link().await;
+    let file = scene.folder.join("job.prom");
+    let mut life = scene.lifeline();
+    let tool = elect(&scene, &["--metrics-file", &file.display().to_string()], LEADS);
+    let tool = tool.env("LIFE", &life.path).env("ZKLOCK_SERVER", link.connect_string());
+    let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "6s").start();
+    leads(&mut life).await;
+    let refused = link.refuse();
+    assert_eq!(link.cut(Cut::Reset), 1);
+    life.says("TERM").await;
+    life.end().await;
+    scene.children_are(0).await;
+    refused.heal();
+    leads(&mut life).await;
+    running.signal(Signal::SIGTERM);
+    life.says("TERM").await;
+    running.ended().await.one_line(7, &["no answer from ", &scene.path, "was about to be lost"]);
+    let metrics = std::fs::read_to_string(file).unwrap();
+    assert_eq!(
+        metrics.matches(&format!("_losses_total{{path=\"{}\"}} 1\n", scene.path)).count(),
+        1,
+        "{metrics}"
+    );
+    scene.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make test-all"]
 async fn with_once_a_lost_leadership_is_76() {
