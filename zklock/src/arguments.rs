@@ -222,7 +222,7 @@ pub(crate) struct Supervision {
         hide_possible_values = true
     )]
     pub(crate) on_lost: OnLost,
-    /// Time from TERM to KILL [default: a sixth of the session timeout]
+    /// From TERM to KILL [default: session timeout/6, in an outage /24]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) kill_after: Option<Duration>,
 }
