@@ -511,6 +511,7 @@ impl CuratorBuilder {
     /// # Panics
     ///
     /// Outside a tokio runtime with I/O and timers.
+    #[doc(alias = "blockUntilConnected")]
     pub async fn connect(self, servers: &str) -> Result<Curator, Error> {
         let (dialer, settings, options) = self.prepare(servers)?;
         let span = tracing::info_span!("connect", connect_string = servers);

@@ -138,6 +138,7 @@ pub use crate::recipes::multi_lock::InterProcessMultiLock;
 pub use crate::recipes::mutex::InterProcessMutex;
 pub use crate::recipes::once::{InterProcessOnce, OnceOutcome};
 #[doc(alias = "PersistentEphemeralNode")]
+#[doc(alias = "PersistentNodeListener")]
 pub use crate::recipes::persistent_node::{PersistentNode, PersistentNodeState};
 pub use crate::recipes::read_write_lock::{InterProcessReadWriteLock, WriteGuard};
 #[doc(alias = "InterProcessSemaphore")]
@@ -145,6 +146,8 @@ pub use crate::recipes::read_write_lock::{InterProcessReadWriteLock, WriteGuard}
 pub use crate::recipes::semaphore::InterProcessSemaphoreV2;
 pub use crate::recipes::shared::fenced::Fenced;
 pub use crate::recipes::shared::guards::Guards;
+#[doc(alias = "Lease")]
+#[doc(alias = "Locker")]
 pub use crate::recipes::shared::hold::{Guard, Hold};
 #[doc(alias = "InterProcessLock")]
 pub use crate::recipes::shared::lock::Lock;
@@ -164,6 +167,7 @@ pub mod interop {
     #[doc(alias = "SharedCountListener")]
     pub use crate::recipes::shared_count::CountWatch;
     #[doc(alias = "SharedCountReader")]
+    #[doc(alias = "VersionedValue")]
     pub use crate::recipes::shared_count::{SharedCount, VersionedCount};
     #[doc(alias = "ConnectionStateErrorPolicy")]
     pub use crate::session::lease::LossPolicy;

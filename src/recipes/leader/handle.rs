@@ -85,6 +85,7 @@ impl<T: Send + 'static> LeaderRun<T> {
     }
 
     /// Returns true while this run is the leader. Each call compares the clock with the session lease.
+    #[doc(alias = "hasLeadership")]
     pub fn is_leader(&self) -> bool {
         self.state.phase.borrow().hold().is_some()
     }

@@ -112,6 +112,7 @@ impl LeaderLatch {
     ///   [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable): the [retry policy](Curator::with_retry) is used up.
     #[doc(alias = "await_leadership")]
     #[doc(alias = "await")]
+    #[doc(alias = "LeaderLatchListener")]
     pub async fn leadership(&self) -> Result<Hold, Error> {
         self.state.hold().await
     }
@@ -130,6 +131,7 @@ impl LeaderLatch {
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
+    #[doc(alias = "getParticipants")]
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         self.candidate.recipe.participants(&self.candidate.request.family).await
     }

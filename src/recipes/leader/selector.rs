@@ -95,6 +95,8 @@ impl LeaderSelector {
     ///
     /// `self.run(body).await` runs the body once, and returns its value.
     #[doc(alias = "takeLeadership")]
+    #[doc(alias = "LeaderSelectorListener")]
+    #[doc(alias = "LeaderSelectorListenerAdapter")]
     pub fn run<T, F, Fut>(&self, body: F) -> LeaderRun<T>
     where
         T: Send + 'static,
@@ -201,6 +203,7 @@ impl LeaderSelector {
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
+    #[doc(alias = "getParticipants")]
     pub async fn participants(&self) -> Result<Vec<Participant>, Error> {
         self.candidate.recipe.participants(&self.candidate.request.family).await
     }
@@ -218,6 +221,7 @@ impl LeaderSelector {
     /// # Panics
     ///
     /// Outside a tokio runtime with timers.
+    #[doc(alias = "getLeader")]
     pub async fn leader(&self) -> Result<Option<Participant>, Error> {
         self.candidate.recipe.holder(&self.candidate.request.family).await
     }

@@ -242,6 +242,7 @@ impl PersistentNode {
     }
 
     /// Returns the path, under the namespace.
+    #[doc(alias = "getActualPath")]
     pub fn path(&self) -> &str {
         self.recipe.path.as_str()
     }

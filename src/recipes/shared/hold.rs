@@ -89,6 +89,7 @@ impl Hold {
     /// Once the answer is `false`, it stays `false`.
     #[must_use]
     #[doc(alias = "isAcquiredInThisProcess")]
+    #[doc(alias = "isOwnedByCurrentThread")]
     pub fn is_held(&self) -> bool {
         self.state.end().is_none()
     }
@@ -103,6 +104,7 @@ impl Hold {
     /// # Cancel safety
     ///
     /// The future can be dropped at any time, and the method called again.
+    #[doc(alias = "notLeader")]
     pub async fn lost(&self) -> Loss {
         self.state.ended().cancelled().await;
         match self.loss() {
@@ -170,6 +172,7 @@ impl Hold {
     ///
     /// The future can be dropped at any time, and the method called again.
     #[doc(alias = "makeRevocable")]
+    #[doc(alias = "RevocationListener")]
     pub async fn revocation_requested(&self) {
         requested(&self.connection, &self.state).await;
     }
@@ -180,6 +183,8 @@ impl Hold {
     }
 
     /// The path of the contender's node, under the namespace.
+    #[doc(alias = "getNodeName")]
+    #[doc(alias = "getOurPath")]
     pub fn node(&self) -> &str {
         self.state.node()
     }
@@ -281,6 +286,7 @@ impl Guard {
     ///
     /// * [`ErrorKind::Lost`](crate::ErrorKind::Lost): the lock had been lost before; work done under it may have overlapped with another holder.
     /// * [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied): the server does not let us delete the node. The session keeps trying.
+    #[doc(alias = "returnLease")]
     pub async fn release(self) -> Result<Released, Error> {
         self.release_now().await
     }

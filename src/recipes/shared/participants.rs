@@ -35,6 +35,7 @@ pub struct Participant {
     /// The contender's place in the queue: smaller is earlier.
     pub sequence: i64,
     /// The contender's identity, as text; `None` also if a [request to revoke](Self::revocation_requested) has replaced it.
+    #[doc(alias = "getId")]
     pub identity: Option<String>,
     /// The ZooKeeper session that owns the node.
     pub session_id: Option<i64>,
