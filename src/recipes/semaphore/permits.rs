@@ -78,7 +78,7 @@ impl Permits {
 
     fn busy(&self, count: usize) -> Error {
         let path = &self.recipe.path;
-        let text = format!("fewer than {count} leases of {path} are free");
+        let text = format!("too few leases of {path} are free: {count} needed");
         Error::new(ErrorKind::Busy, text).at(path)
     }
 

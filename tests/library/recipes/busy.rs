@@ -147,7 +147,7 @@ async fn the_text_says_which_lock_is_busy() {
     let leases = curator.semaphore(at("leases"), 3).unwrap();
     let held = leases.acquire_many(2).await.unwrap();
     let two = fails(leases.try_acquire_many(2).await, ErrorKind::Busy);
-    assert_eq!(two.to_string(), format!("fewer than 2 leases of {} are free", at("leases")));
+    assert_eq!(two.to_string(), format!("too few leases of {} are free: 2 needed", at("leases")));
     held.release().await.unwrap();
 }
 
