@@ -293,7 +293,7 @@ impl fmt::Debug for Error {
     }
 }
 
-// By hand: with `thiserror`, `downcast_ref` of the source would find an `Arc` in place of the client's error.
+// The derive of `thiserror` would return the `Arc` as the source, and `downcast_ref` would not find the client's error in it.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)

@@ -62,7 +62,7 @@ impl PassedPermits {
     }
 
     /// Removes and returns a permit. While tasks of this process are in the queue of the mutex, the permits are for the head alone.
-    /// Those that a caller with this limit may not have are deleted.
+    /// This call deletes the permits that a caller with this limit may not have.
     pub(super) fn next(&self, limit: usize, is_head: bool) -> Option<Arc<QueueDriver>> {
         loop {
             let permit = {

@@ -28,7 +28,7 @@ struct Bar {
     height: f64,
     span: Span,
     title: String,
-    /// What may be written on the bar, the longest first.
+    /// The texts for the bar, the longest first. The first one that fits is written.
     labels: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Lane {
     }
 }
 
-/// What is drawn, from the top to `y`.
+/// The elements that are drawn, from the top to `y`.
 struct Canvas {
     window: Span,
     y: f64,

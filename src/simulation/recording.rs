@@ -150,7 +150,7 @@ impl Turn {
 pub(super) struct LaneState {
     pub(super) place: Place,
     pub(super) span: Span,
-    /// Its class in the picture's style.
+    /// The class in the picture's style.
     pub(super) class: &'static str,
     pub(super) text: String,
 }

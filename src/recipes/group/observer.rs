@@ -233,23 +233,12 @@ struct Picture {
 }
 
 impl ObserverTask {
-    async fn run(mut self) {
+    async fn run(self) {
         let observed = self.observed.clone();
-        observe(&observed, self.follow_sessions()).await;
-    }
-
-    /// Follows the members in one session after another, until there is no further one or the servers refuse.
-    async fn follow_sessions(&mut self) -> Error {
-        let mut sessions = EachSession::of(&self.connection);
-        loop {
-            let session = match sessions.next().await {
-                Ok(session) => session,
-                Err(error) => return error.while_doing(&self.path).at(&self.path),
-            };
-            if let Some(error) = sessions.while_it_lasts(self.follow_in(&session)).await {
-                return error;
-            }
-        }
+        let sessions = EachSession::of(&self.connection);
+        let path = self.path.clone();
+        observe(observed, sessions, &path, self, |task, session| task.follow_in(session).boxed())
+            .await;
     }
 
     /// Follows the members in one session, until the servers refuse.

@@ -1,12 +1,15 @@
 //! [`Observation`]: the reports of a task that follows something, as its handles see them.
 
-use std::future::Future;
 use std::task::{Context, Poll, ready};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::waiting::Waiting;
 use crate::error::Error;
+use crate::lock_path::LockPath;
+use crate::session::Session;
+use crate::session::follower::EachSession;
 
 /// The last report of the task.
 #[derive(Clone, Debug)]
@@ -72,15 +75,33 @@ async fn next<T: Clone + Send + Sync>(
     }
 }
 
-/// Runs `follow` until no handle is left, or until it ends with an error, which is reported.
-pub(crate) async fn observe<T: Send + Sync>(
-    observed: &watch::Sender<Observed<T>>,
-    follow: impl Future<Output = Error> + Send,
-) {
+/// Follows something in one session after another, until no handle is left, no further session will be opened, or the servers refuse.
+/// `follow` follows it in one session until the servers refuse. The error is reported.
+pub(crate) async fn observe<T, F>(
+    observed: watch::Sender<Observed<T>>,
+    mut sessions: EachSession,
+    path: &LockPath,
+    mut task: F,
+    follow: impl for<'a> Fn(&'a mut F, &'a Session) -> BoxFuture<'a, Error> + Send + Sync,
+) where
+    T: Send + Sync,
+    F: Send,
+{
+    let ended = async {
+        loop {
+            let session = match sessions.next().await {
+                Ok(session) => session,
+                Err(error) => return error.while_doing(path).at(path),
+            };
+            if let Some(error) = sessions.while_it_lasts(follow(&mut task, &session)).await {
+                return error;
+            }
+        }
+    };
     tokio::select! {
         biased;
         () = observed.closed() => {}
-        error = follow => {
+        error = ended => {
             observed.send_replace(Observed::Ended(error));
         }
     }
