@@ -245,12 +245,13 @@ impl PathNodes {
 
     // --- Own znodes.
 
-    /// Returns true if `requester` has a hold.
+    /// Returns true if `requester` has a hold, or keeps the guard of one that was lost.
     pub(super) fn is_held_by(&self, requester: Requester) -> bool {
         let state = self.state.lock();
         let mut admitted = state.own.values().filter_map(|own| own.admitted.as_ref());
-        let is_its =
-            |hold: &Arc<HoldState>| hold.requester == requester && !hold.ended().is_cancelled();
+        let is_its = |hold: &Arc<HoldState>| {
+            hold.requester == requester && hold.end() != Some(End::Released)
+        };
         admitted.any(|admitted| admitted.holds.iter().any(is_its))
     }
 

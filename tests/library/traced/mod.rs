@@ -133,6 +133,27 @@ async fn waiting_for_oneself_is_a_warning() {
     drop(guard);
 }
 
+/// The session outlives the lease, so the znode stays until the guard is dropped.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_the_own_lost_guard_is_a_warning() {
+    let notes = &*NOTES;
+    let (testbed, link, curator) = Testbed::with_link(Testbed::patient_builder).await;
+    let mutex = testbed.mutex(&curator);
+    let words = [testbed.path.as_str(), "this very task holds"];
+    let guard = mutex.acquire().await.unwrap();
+    let cut = cut_off(&link).await;
+    let lost = timeout(Duration::from_secs(120), guard.lost()).await;
+    assert_eq!(lost.unwrap(), Loss::LeaseEnded);
+    cut.heal();
+    until(&curator, ConnectionState::Reconnected).await;
+    assert!(!notes.has_event(Level::WARN, &words));
+    assert!(mutex.acquire_timeout(BUSY).await.unwrap_err().is_busy());
+    assert_eq!(notes.events(Level::WARN, &words), 1);
+    drop(guard);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(notes.events(Level::WARN, &words), 1, "the guard is dropped");
+}
+
 /// Behind another client, and a try also behind the very task that tries.
 #[tokio::test(start_paused = true)]
 async fn a_busy_lock_is_no_warning() {
