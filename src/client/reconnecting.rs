@@ -9,8 +9,8 @@
 //!
 //! A copy has a price. A server that is silent may be tried as often as it has copies before another one is. The client notices
 //! each silence late, by an eighth. So it has to take a server for silent after `2T/5 / (1 + copies)`, and then leaves it after
-//! `9T/20` at the latest. At least `2T/3 - T/7` of the lease is left when a server falls silent. These figures hold for a session
-//! timeout `T` from 5 s on.
+//! `9T/20` at the latest, if the session timeout `T` is 13 s or more; with less it leaves later, but before the lease ends. At least
+//! `2T/3 - T/7` of the lease is left when a server falls silent.
 
 use std::cmp::Reverse;
 use std::time::Duration;

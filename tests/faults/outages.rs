@@ -105,6 +105,38 @@ async fn what_is_held_outlasts_servers_that_are_silent() {
     }
 }
 
+/// A follower falls silent. Its clients leave it within nine twentieths of the session timeout, if that is 13 s or more; with less
+/// later, but before their leases end.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_outlasts_one_silent_server_of_several() {
+    for (seed, seconds) in (0..).zip([5, 6, 8, 10, 12, 13, 15, 20, 30]) {
+        for servers in [3, 5] {
+            let session_timeout = seconds * SECOND;
+            let ensemble = Ensemble::builder(seed).servers(servers).start();
+            ensemble.serving().await;
+            let mut processes = Vec::new();
+            for process in 0..10 {
+                let builder = Curator::builder().session_timeout(session_timeout);
+                let curator = builder.connect(ensemble.connect_string()).await.unwrap();
+                let hold = curator.mutex(format!("/{process}")).unwrap().acquire().await.unwrap();
+                processes.push((curator, hold));
+            }
+            let follower = (ensemble.leader().unwrap() + 1) % servers;
+            ensemble.pause(follower);
+            let paused = Instant::now();
+            for (process, (curator, _)) in processes.iter().enumerate() {
+                let mutex = curator.mutex(format!("/next/{process}")).unwrap();
+                drop(within("an answer", mutex.acquire()).await.unwrap());
+            }
+            let answered = paused.elapsed();
+            let in_time = session_timeout * 9 / 20 + Duration::from_millis(100);
+            assert!(seconds < 13 || answered < in_time, "{servers}, {seconds} s: {answered:?}");
+            sleep(session_timeout).await;
+            assert!(processes.iter().all(|(_, hold)| hold.is_held()), "{servers}, {seconds} s");
+        }
+    }
+}
+
 /// A hundred processes come back at once.
 #[tokio::test(start_paused = true)]
 async fn a_hundred_processes_are_connected_again_soon() {

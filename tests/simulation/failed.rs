@@ -536,6 +536,30 @@ pub(crate) fn failed() -> Vec<Plan> {
             pause: 20,
             hold: 8_000,
         },
+        // Not a defect: an operator deletes a member's znode, and the member leaves before it knows. Its delete hits the next one.
+        Plan {
+            seed: 1_499,
+            servers: 3,
+            version: Version::V3_6,
+            sync_limit: 10,
+            ordered: true,
+            paths: vec![Recipe::Member],
+            processes: vec![
+                member(15_000, 3_894, false, &[0, 0, 0]),
+                member(4_000, -2_221, false, &[0]),
+                member(15_000, 32_452, false, &[0, 0, 0]),
+                member(15_000, -26_750, false, &[0, 0, 0]),
+                member(6_000, 28_107, false, &[0, 0]),
+            ],
+            faults: vec![fault(63, 16_123, What::DeletePath(0))],
+            length: Duration::from_millis(109),
+            reap_every: 30,
+            retains: true,
+            apply_lag: 60,
+            kept: 40,
+            pause: 200,
+            hold: 50,
+        },
     ]
 }
 

@@ -120,10 +120,12 @@ impl Judge {
             state.jobs.get(path).and_then(|job| job.records.last()).map(|record| record.zxid)
         };
         let own = created(&path.to_owned());
-        let nodes = self.nodes();
-        let there: Vec<_> = nodes.range(format!("{done}/")..format!("{done}0")).cloned().collect();
-        drop(nodes);
-        let newer = there.iter().filter(|other| created(other) > own).count();
+        // The one that cleans up may have seen a record that an operator has deleted since.
+        let was_there = |record: &String| {
+            self.has(record) || state.struck_at(record).is_some_and(|gone| !state.is_known(gone))
+        };
+        let records = state.jobs.range(format!("{done}/")..format!("{done}0"));
+        let newer = records.filter(|(other, _)| created(other) > own && was_there(other)).count();
         let kept = state.kept;
         if newer < kept {
             state.fails_as_stale(format!("{path} is removed, though only {newer} are newer"));

@@ -83,6 +83,9 @@ pub(crate) struct State {
     /// them learns of it later.
     ended: BTreeSet<i64>,
     pub(crate) deleted: BTreeMap<String, Strike>,
+    /// Since when an operator's delete has ended the node of a session at a path. Until the session knows of it, its own delete may
+    /// hit a later node of the same path.
+    struck: BTreeMap<(String, i64), Instant>,
     /// How much is wrong now, how often that has changed, and since when it is as it is.
     pub(crate) wrong: (usize, usize, Option<Instant>),
     /// Every ephemeral node there was.
@@ -130,8 +133,13 @@ impl State {
         (self.is_known(gone) && (hold.believes)()).then(|| gone.elapsed())
     }
 
+    /// Since when the node is gone that an operator deleted.
+    pub(crate) fn struck_at(&self, node: &str) -> Option<Instant> {
+        self.deleted.get(node)?.gone
+    }
+
     /// Whether the news of a deletion has come to everyone.
-    fn is_known(&self, gone: Instant) -> bool {
+    pub(crate) fn is_known(&self, gone: Instant) -> bool {
         let (now, _, changed) = self.wrong;
         let is_calm = now == 0 && changed.is_some_and(|changed| changed <= gone);
         is_calm && gone.elapsed() > Duration::from_secs(4)
@@ -141,6 +149,23 @@ impl State {
         if let Some(ensemble) = self.trace.upgrade() {
             ensemble.note(what);
         }
+    }
+
+    /// A session deletes the node of another one. What a strike is for, if an operator does it, or a session that does not know yet
+    /// that its own node of this path was struck: no request can name the node that it is to delete.
+    fn strike(&mut self, path: &str, by: i64) {
+        let Some(znode) = self.history.get(path).filter(|znode| znode.owner != by) else { return };
+        let (zxid, owner) = (znode.zxid, znode.owner);
+        let own = self.struck.get(&(path.to_owned(), by)).copied();
+        if own.is_some_and(|gone| !self.is_known(gone)) {
+            self.deleted.insert(path.to_owned(), Strike { zxid, gone: None });
+        }
+        let Some(strike) = self.deleted.get_mut(path).filter(|strike| strike.gone.is_none()) else {
+            return;
+        };
+        // The one that the operator saw may have gone before.
+        strike.zxid = zxid;
+        self.struck.insert((path.to_owned(), owner), Instant::now());
     }
 
     pub(crate) fn fails(&mut self, failure: String) {
@@ -350,7 +375,8 @@ impl Judge {
         let mut state = self.state();
         let zxid = state.history.get(node).map_or(0, |znode| znode.zxid);
         let strike = state.deleted.entry(node.to_owned()).or_default();
-        if strike.zxid != zxid {
+        // Nodes without a session are not in the history.
+        if strike.zxid != zxid || zxid == 0 {
             *strike = Strike { zxid, gone: None };
         }
     }
@@ -397,6 +423,7 @@ impl Judge {
             }
             Logged::Deleted(path) => {
                 self.nodes().remove(path);
+                state.strike(path, entry.session);
                 state.count_deleted(path);
                 if let Some(znode) = state.history.get_mut(path) {
                     znode.deleted = Some(Instant::now());

@@ -13,6 +13,8 @@
 //!
 //! *A delete never passes to the next session*, in contrast to that of a contender's znode: by then another process may have a znode
 //! of the same path. The delete is repeated only if a read behind a barrier shows that our session still owns the znode.
+//! A delete names a path and a version of the data, but no owner: if a third party deletes our znode, and the node is closed before
+//! the watch fires, the delete hits the znode that another process has created meanwhile.
 
 use std::sync::Arc;
 

@@ -298,6 +298,29 @@ async fn data_are_replaced_and_are_kept() {
     assert_eq!(data(&testbed, &node).await.as_deref(), Some("at once 19"));
 }
 
+/// The event of the deleted znode, which came meanwhile, says nothing of the next one.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_meets_a_deletion_is_made_on_the_next_znode() {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::patient_builder).await;
+    let node = node(&testbed, &curator, "first");
+    let hold = started(&node).await;
+    let late = link.hold(Message::request(Operation::SetData));
+    let written = {
+        let node = node.clone();
+        tokio::spawn(async move { node.set_data("second").await })
+    };
+    struck_once(&late).await;
+    testbed.remove(node.path()).await;
+    late.heal();
+    within("the write", written).await.unwrap().unwrap();
+    assert_eq!(hold.loss(), Some(Loss::NodeDeleted));
+    let next = started(&node).await;
+    round_trip(&curator).await;
+    assert!(next.is_held());
+    assert_eq!(node.state(), PersistentNodeState::Ours);
+    assert_eq!(data(&testbed, &node).await.as_deref(), Some("second"));
+}
+
 /// As Curator's class does.
 #[tokio::test(start_paused = true)]
 async fn data_that_another_client_writes_are_replaced() {
