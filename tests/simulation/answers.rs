@@ -261,7 +261,9 @@ impl State {
             },
             // A job that runs once writes its record.
             (ErrorKind::OutcomeUnknown, _) => {
-                troubled && (ask.patience == Patience::Write || ask.path.contains("/runs/"))
+                // The news that the node is gone can come before the answer of the write, and ends the wait for it.
+                (troubled || self.operated(&ask.path, ask.since))
+                    && (ask.patience == Patience::Write || ask.path.contains("/runs/"))
             }
             (ErrorKind::NotFound | ErrorKind::AlreadyExists, _) => ask.patience == Patience::Write,
             _ => false,
