@@ -477,9 +477,10 @@ impl SimulatedTask {
         let written = self.changes(membership.set_data(data.as_bytes())).await;
         // The server that is asked here may apply the write later than the one that confirmed it.
         sleep(Duration::from_millis(self.run.plan.apply_lag * 2)).await;
-        let found = self.run.ensemble.node(hold.node()).map(|(data, _)| data);
-        // An operator may have deleted it, and the news is on its way.
-        let Some(found) = found.filter(|found| found != data.as_bytes()) else { return };
+        // An operator may have deleted it, and the news is on its way. Another process may have one there.
+        let own = self.curator.session_id().ok();
+        let found = self.run.ensemble.node(hold.node()).filter(|(_, owner)| Some(*owner) == own);
+        let Some((found, _)) = found.filter(|(found, _)| found != data.as_bytes()) else { return };
         if written.is_some() && hold.is_held() {
             let found = String::from_utf8_lossy(&found);
             let failure = format!("stale: {} wrote {data}, and there is {found}", self.name);
