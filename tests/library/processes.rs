@@ -1,6 +1,5 @@
 //! What belongs to a process, and what one seed decides.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -100,31 +99,4 @@ async fn outside_a_process_a_future_stays_as_it_is() {
     process.pause();
     tasks.spawn(in_this_process(async { 2 }));
     assert_eq!(tasks.join_all().await.iter().sum::<i32>(), 3);
-}
-
-/// The orders that code draws which is not part of the simulation.
-#[tokio::test(start_paused = true)]
-async fn one_seed_decides_neither_select_nor_hash_maps() {
-    let run = |is_biased: bool| async move {
-        let ensemble = Ensemble::start(1);
-        let task = ensemble.process().spawn(async move {
-            let ready = std::future::ready::<()>;
-            let mut order = Vec::new();
-            for _ in 0..64 {
-                let first = async {
-                    match is_biased {
-                        true => tokio::select! { biased; () = ready(()) => 1, () = ready(()) => 2 },
-                        false => tokio::select! { () = ready(()) => 1, () = ready(()) => 2 },
-                    }
-                };
-                order.push(first.await);
-            }
-            order
-        });
-        task.await.unwrap()
-    };
-    assert_eq!(run(true).await, run(true).await);
-    assert_ne!(run(false).await, run(false).await);
-    let keys = || (0..64).map(|key| (key, ())).collect::<HashMap<_, _>>().into_keys();
-    assert!(!keys().eq(keys()));
 }

@@ -333,7 +333,7 @@ mod tests {
         assert!(anchors.needs_early_probe(at(525)));
     }
 
-    /// Found by the simulation, seed 2175: the last request was handed over before an outage and answered after it, so neither
+    /// Found by the simulation: the last request was handed over before an outage and answered after it, so neither
     /// it nor the answered probe before it renews the lease until the next one.
     #[test]
     fn a_request_that_waited_for_the_connection_sustains_nothing() {

@@ -1,7 +1,6 @@
 //! Recordings, and the bars and arrows that a picture of them has.
 
 use super::*;
-use crate::error::Loss;
 use crate::simulation::recording::RecordedHold;
 use crate::simulation::server::Role;
 
@@ -97,38 +96,6 @@ fn processes_of_one_name_share_a_lane_and_curators_outside_have_their_own() {
 }
 
 #[test]
-fn a_hold_ends_with_its_term_at_the_latest_and_only_once() {
-    let mut run = recording();
-    let hold = run.holds(20, 1, "lock-", 9);
-    run.holds(20, 2, "lock-", 8);
-    // The term ended at 40, which its process noticed when it was resumed.
-    run.end_term(9, 40, Loss::LeaseEnded);
-    run.end_hold(hold, 90, Some(Loss::LeaseEnded));
-    let lost = Loss::LeaseEnded;
-    let expected = [
-        format!("A0 A holds /l, token 4294967303, 0.02 s to 0.04 s, 0.02 s: lost: {lost}"),
-        format!("A0 A: /l lost: {lost}"),
-        "B0 B holds /l, token 4294967303, 0.02 s to 1 s, 0.98 s: still held".to_owned(),
-    ];
-    assert_eq!(bars(run), expected);
-}
-
-#[test]
-fn a_killed_process_holds_and_waits_no_more() {
-    let mut run = recording();
-    let hold = run.holds(20, 1, "lock-", 9);
-    run.waits(25, 1);
-    run.kill(30, 1);
-    run.end_hold(hold, 31, None); // by its destructors
-    let expected = [
-        "A0 A: killed, at 0.03 s",
-        "A1 A holds /l, token 4294967303, 0.02 s to 0.03 s, 0.01 s: killed",
-        "A2 A waits for /l, 0.025 s to 0.03 s, 0.005 s: killed",
-    ];
-    assert_eq!(bars(run), expected);
-}
-
-#[test]
 fn holds_that_exclude_each_other_overlap() {
     let of = |one, other| {
         let mut run = recording();
@@ -146,39 +113,6 @@ fn holds_that_exclude_each_other_overlap() {
     ] {
         assert_eq!(of(one, other), overlaps, "{one} {other}");
     }
-}
-
-#[test]
-fn a_process_that_is_paused_does_nothing_that_overlaps() {
-    let mut run = recording();
-    let hold = run.holds(10, 1, "lock-", 1);
-    run.pause(15, Place::Process(1));
-    run.holds(20, 2, "lock-", 2);
-    run.resume(70, Place::Process(1));
-    run.end_hold(hold, 80, None);
-    assert_eq!(bars(run.clone())[0], "A0 A: paused, 0.015 s to 0.07 s, 0.055 s");
-    assert_eq!(overlaps(run), [Span { from: 70, to: 80 }]);
-}
-
-#[test]
-fn servers_have_their_roles_and_faults_the_lanes_that_they_concern() {
-    let mut run = recording();
-    run.role(0, 0, Role::Leading, "serves".to_owned());
-    run.link_used(3, 2);
-    let fault = run.begin(10, Place::Link(3), "fault", "cut".to_owned());
-    run.role(20, 0, Role::Down, "down".to_owned());
-    run.end(30, fault);
-    run.begin(40, Place::Link(4), "fault", "cut".to_owned());
-    run.lag(50, 0, 7);
-    run.lag(60, 0, 0);
-    let expected = [
-        "B0 B: cut, 0.01 s to 0.03 s, 0.02 s",
-        "link 40 link 4: cut, 0.04 s to 1 s, 0.96 s",
-        "server 00 server 0: serves, 0 s to 0.02 s, 0.02 s",
-        "server 00 server 0: down, 0.02 s to 1 s, 0.98 s",
-        "server 01 server 0: messages take 7 ms more, 0.05 s to 0.06 s, 0.01 s",
-    ];
-    assert_eq!(bars(run), expected);
 }
 
 #[test]

@@ -125,20 +125,6 @@ impl Job for State {
     }
 }
 
-async fn stops_at_a_loss(mutex: InterProcessMutex) -> Result<Released, Error> {
-    let guard = mutex.acquire().await?;
-    let token = guard.cancellation_token();
-    let worker = tokio::spawn(async move { token.cancelled().await });
-    tokio::select! {
-        loss = guard.lost() => println!("{loss}"),
-        () = guard.revocation_requested() => println!("asked"),
-        () = tokio::time::sleep(Duration::from_secs(1)) => {}
-    }
-    let released = guard.release().await?;
-    let _ = worker.await;
-    Ok(released)
-}
-
 /// Each of these holds the lock in the braces, and to the end of the statement.
 async fn patterns_that_hold(mutex: InterProcessMutex) -> Result<(), Error> {
     if let Ok(_) = mutex.try_acquire().await {
@@ -170,48 +156,6 @@ async fn tries(lock: &dyn Lock, mutex: InterProcessMutex) -> Result<Option<u64>,
     match lock.run_timeout(Duration::from_secs(1), async |_| Ok(7)).await {
         Err(error) if Error::is_busy(&error) => Ok(None),
         ran => Ok(Some(ran?)),
-    }
-}
-
-async fn any_lock(lock: &dyn Lock) -> Result<(), Error> {
-    lock.run(async |hold| Ok(println!("{}", hold.path()))).await
-}
-
-async fn many(curator: Curator) -> Result<(), Error> {
-    let rows = curator.read_write_lock("/rows")?;
-    let locks: [Arc<dyn Lock>; 2] = [curator.mutex("/a")?.into(), rows.read_half()];
-    any_lock(&*locks[0]).await?;
-    let write = rows.write().await?;
-    let read: Guard = write.downgrade().await?;
-    read.release().await?;
-    for guard in &InterProcessMultiLock::new(locks)?.acquire().await? {
-        println!("{} {}", guard.path(), guard.is_held());
-    }
-    let sorted = curator.with_identity("audit-7").multi_lock(["/b", "/a"])?;
-    sorted.run(async |holds| Ok::<_, Error>(println!("{}", holds.len()))).await
-}
-
-async fn leads(curator: Curator, state: Arc<State>) -> Result<(), Error> {
-    let run = curator.leader_selector("/leader")?.auto_requeue().run(async move |term| {
-        state.start().await.is_ok() && term.is_held()
-    });
-    if let Some(Err(ended)) = run.next_report().await {
-        println!("{} {:?}", ended.error, ended.value);
-    }
-    run.close().await?;
-    let latch = curator.leader_latch("/leader")?;
-    let term = latch.leadership().await?;
-    term.cancellation_token().run_until_cancelled(async {}).await;
-    Ok(())
-}
-
-async fn once(curator: Curator) -> Result<Option<u64>, AppError> {
-    match curator.once("/jobs/nightly", "2026-11-24")?.run(async |hold| bill(&hold).await).await? {
-        OnceOutcome::Ran(rows) => Ok(Some(rows)),
-        OnceOutcome::AlreadyDone { by, at, .. } => {
-            println!("{by} {at:?}");
-            Ok(None)
-        }
     }
 }
 

@@ -60,9 +60,6 @@ impl Lock {
             "kazoo" => Self::Mutex(mutex(ContenderFilter::Kazoo)?),
             "inclusive" => Self::Mutex(mutex(ContenderFilter::Inclusive)?),
             "retained" => Self::Mutex(curator.mutex(path)?.with_retention(RETENTION)),
-            "retained-kazoo" => {
-                Self::Mutex(mutex(ContenderFilter::Kazoo)?.with_retention(RETENTION))
-            }
             "read" => Self::Read(curator.read_write_lock(path)?),
             "write" => Self::Write(curator.read_write_lock(path)?),
             "semaphore" => Self::Semaphore(curator.semaphore(path, detail.parse()?)?),

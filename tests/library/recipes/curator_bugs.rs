@@ -232,25 +232,6 @@ mod real {
         assert!(testbed.stat(&old).await.is_none());
     }
 
-    /// And CURATOR-437: lost for its holder, the lock does not stay taken for the others.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn curator_595_what_was_held_in_a_session_given_up_is_deleted_in_the_next() {
-        let testbed = Testbed::real().await;
-        let (link, curator) = short_linked(&testbed).await;
-        let guard = testbed.mutex(&curator).acquire().await.unwrap();
-        let other = testbed.curator().await;
-        let waiting = testbed.waits(&other).await;
-        let keeper = give_the_session_up(&link, &curator, &testbed).await;
-        assert_eq!(guard.loss(), Some(Loss::LeaseEnded));
-        // The guard is not let go: nobody may have to wait for that.
-        let served = within("the waiter", waiting).await.unwrap().unwrap();
-        within("an answer", keeper.sync("/"))
-            .await
-            .expect("the session lives: no server deleted it");
-        served.release().await.unwrap();
-        drop(guard);
-    }
-
     /// `curator` hears nothing until it calls its session expired; the server hears it until then, and has the
     /// session kept alive by a client that this gives back. So a node of it goes only if somebody deletes it.
     async fn give_the_session_up(link: &Link, curator: &Curator, testbed: &Testbed) -> Client {

@@ -1,7 +1,5 @@
 //! Writes that ZooKeeper refuses once the hold is over.
 
-use std::task::Poll;
-
 use zookeeper_recipes::zookeeper_client::{Acl, AuthId};
 
 use crate::prelude::*;
@@ -121,25 +119,4 @@ async fn a_lock_whose_node_we_may_not_read_cannot_be_fenced_and_says_so() {
     assert_eq!(fails(written, ErrorKind::PermissionDenied).path(), Some(guard.node()));
     assert!(guard.is_held());
     guard.release().await.unwrap();
-}
-
-/// A future that is kept and not polled any more keeps the client, and so the session.
-#[tokio::test(start_paused = true)]
-async fn a_write_that_nobody_polls_any_more_does_not_keep_the_lock_over_close() {
-    let (testbed, curator) = Testbed::with_curator().await;
-    let guard = testbed.mutex(&curator).acquire().await.unwrap();
-    let (fenced, counter) = (guard.fenced(), format!("{}-counter", testbed.path));
-    let writing = loop {
-        let mut writing = Box::pin(fenced.create(&counter, b"1"));
-        match futures_util::poll!(writing.as_mut()) {
-            Poll::Pending => break writing,
-            // The answer came while this thread had no processor.
-            Poll::Ready(written) => written.unwrap(),
-        };
-        testbed.admin.delete(&counter, None).await.unwrap();
-    };
-    within("the end", curator.close()).await;
-    assert!(testbed.stat(guard.node()).await.is_none());
-    drop(writing);
-    testbed.admin.delete(&counter, None).await.unwrap();
 }

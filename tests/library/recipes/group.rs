@@ -1,6 +1,5 @@
 //! `GroupMember` and `GroupObserver`: who is alive.
 
-use futures_util::StreamExt;
 use zookeeper_recipes::group::{GroupObserver, Members, Membership};
 
 use crate::prelude::*;
@@ -104,20 +103,6 @@ async fn a_member_leaves_with_its_last_handle_and_joins_again_in_the_next_sessio
     assert_eq!(ids(&reported(&mut observer).await), [""; 0]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn it_is_a_stream_that_ends_with_the_curator() {
-    let (testbed, [curator, other]) = Testbed::with_curators().await;
-    let mut observer = observer(&testbed, &other);
-    assert_eq!(within("a report", observer.next()).await.map(|members| members.len()), Some(0));
-    let _membership = join(&testbed, &curator, "a").await;
-    assert_eq!(within("a report", observer.next()).await.map(|members| members.len()), Some(1));
-    let mut clone = observer.clone();
-    within("the close", other.close()).await;
-    assert_eq!(within("the end", observer.next()).await, None);
-    fails(within("the end", clone.changed()).await, ErrorKind::Closed);
-    assert_eq!(observer.members(), None);
-}
-
 /// With a thousand members, a change of one costs requests for that one.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_one_of_a_thousand_costs_a_listing_and_a_read() {
@@ -142,23 +127,6 @@ async fn a_change_of_one_of_a_thousand_costs_a_listing_and_a_read() {
     assert_eq!(requests(), (3, 1002), "a member leaves: a listing");
     is_quiet(&mut observer).await;
     assert_eq!(requests(), (3, 1002), "no change, no request");
-}
-
-/// Members that come while the group is listed are in the next report together.
-#[tokio::test(start_paused = true)]
-async fn changes_that_come_together_are_one_report() {
-    let (testbed, link, curator) = Testbed::with_link(Testbed::patient_builder).await;
-    testbed.create(&testbed.path, CreateMode::Persistent).await;
-    let mut observer = observer(&testbed, &curator);
-    assert_eq!(reported(&mut observer).await.len(), 0);
-    let names: Vec<_> = (0..20).map(|number| format!("{number:03}")).collect();
-    let held = link.hold(Message::request(Operation::List));
-    plain(&testbed, "first").await;
-    within("the listing", held.struck()).await;
-    join_all(names.iter().map(|name| plain(&testbed, name))).await;
-    held.heal();
-    assert_eq!(reported(&mut observer).await.len(), 21);
-    is_quiet(&mut observer).await;
 }
 
 /// Of all kinds, while the client hears nothing, and some while the others are read.
@@ -214,25 +182,6 @@ async fn members_that_come_and_go_all_the_time_hide_no_member_that_stays() {
         held = next;
     }
     assert!(observer.members().unwrap().get("stays").is_some());
-}
-
-/// Data that change without a watch are read in turn.
-#[tokio::test(start_paused = true)]
-async fn members_that_are_too_many_to_watch_are_read_in_turn() {
-    let (testbed, curator) = Testbed::with_curator().await;
-    testbed.create(&testbed.path, CreateMode::Persistent).await;
-    let names: Vec<_> = (0..100).map(|number| format!("{number:03}{}", "x".repeat(900))).collect();
-    join_all(names.iter().map(|name| plain(&testbed, name))).await;
-    let mut observer = observer(&testbed, &curator);
-    assert_eq!(reported(&mut observer).await.len(), 100);
-    for name in [&names[0], &names[50], &names[99]] {
-        let path = format!("{}/{name}", testbed.path);
-        testbed.admin.set_data(&path, b"new", None).await.unwrap();
-        let members = reported(&mut observer).await;
-        assert_eq!(members.get(name).unwrap().data, b"new");
-    }
-    testbed.remove(&format!("{}/{}", testbed.path, names[70])).await;
-    assert_eq!(reported(&mut observer).await.len(), 99);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,6 @@
 //! other latch leads in between. Bugs of Apache Curator's latch have their ids here.
 
 use futures_util::FutureExt;
-use zookeeper_recipes_dev::flap;
 
 use crate::prelude::*;
 use crate::support::counted_client::settle;
@@ -286,24 +285,6 @@ async fn a_lost_place_that_is_given_up_admits_no_other_latch() {
     assert!(now.is_held() && !of_second.is_finished());
     third.close().await.unwrap();
     assert!(gained(of_second).await.fencing_token() > now.fencing_token());
-}
-
-/// CURATOR-505, 533 and 504: a link that flaps is no event to a latch, whether it leads or waits, and makes it ask for nothing.
-#[tokio::test(start_paused = true)]
-async fn curator_505_a_flapping_link_is_no_event() {
-    let (testbed, link, curator) = Testbed::with_link(Testbed::builder).await;
-    let (latch, leads) = testbed.leading_latch(&curator).await;
-    let waiter = testbed.queued_latch(&curator).await;
-    let of_waiter = awaited(&waiter);
-    let (queue, creates) = (latch.participants().await.unwrap(), link.requests(Operation::Create));
-    for nth in 0..6 {
-        flap(&link, nth).await;
-        assert!(leads.is_held() && latch.is_leader() && !of_waiter.is_finished());
-    }
-    assert_eq!(latch.participants().await.unwrap(), queue);
-    assert_eq!(link.requests(Operation::Create), creates);
-    latch.close().await.unwrap();
-    assert_eq!(gained(of_waiter).await.node(), queue[1].node);
 }
 
 /// The first leads under a node that no task watches yet. The second hears of the deletions, and asks for a new place.

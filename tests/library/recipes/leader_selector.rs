@@ -34,26 +34,6 @@ async fn curator_15_a_refused_selector_reports_it_and_can_try_again() {
     led.leads().await;
 }
 
-/// Curator asked 738 times a second, and reported nothing.
-#[tokio::test(start_paused = true)]
-async fn a_refused_selector_that_requeues_by_itself_reports_it_and_does_not_spin() {
-    let testbed = Testbed::new().await;
-    testbed.restrict(Permission::READ).await;
-    let (link, curator) = testbed.linked(testbed.builder()).await;
-    let before = link.requests(Operation::Any) - link.requests(Operation::Sync);
-    let began = Instant::now();
-    let mut led = Led::obedient(&testbed.selector(&curator).auto_requeue());
-    no_auth(led.report().await);
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let requests = link.requests(Operation::Any) - link.requests(Operation::Sync) - before;
-    println!("requests where it may not create: {requests}");
-    // It begins with short pauses.
-    let most = 20.0 * began.elapsed().as_secs_f64();
-    assert!((requests as f64) < most, "{requests} in {:?}", began.elapsed());
-    assert!(led.began().is_none());
-    led.close().await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_loss_while_the_body_runs_is_told_with_what_it_returns() {
     let testbed = Testbed::new().await;
@@ -293,43 +273,29 @@ async fn the_place_goes_when_the_body_has_ended_and_not_before() {
 
 /// The next one does not lead beside it, however its `Curator` ends. The close returns in time all the same.
 #[tokio::test(start_paused = true)]
-async fn closing_the_curator_waits_for_the_body() {
+async fn a_close_that_loses_patience_leaves_the_body_its_hold() {
     let testbed = Testbed::new().await;
     let other = testbed.curator().await;
-    for (patience, in_time) in [(LONG, true), (GRACE / 2, false)] {
-        let builder = testbed.builder().connection_timeout(patience);
-        let curator = testbed.impatient(testbed.server.connect_string(), builder).await;
-        let selector = testbed.selector(&curator).with_grace(LONG);
-        let leader = Led::stubborn(&selector);
-        let (leader, term, mut next) = leader.with_next(&testbed, &testbed.selector(&other)).await;
-        let closing = curator.clone();
-        let mut closing = tokio::spawn(async move { closing.close().await });
-        within("the request", term.leadership.cancellation_token().cancelled()).await;
-        let closed = if in_time {
-            tokio::time::sleep(GRACE).await;
-            assert!(!closing.is_finished());
-            None
-        } else {
-            Some(within("the end of its patience", &mut closing).await.unwrap())
-        };
-        assert!(next.began().is_none() && !term.is_over());
-        assert!(term.leadership.is_held() && leader.run.is_leader());
-        assert_eq!(testbed.children().await.len(), 2);
-        let leadership = term.end();
-        match closed {
-            None => {
-                let closed = within("the end of the session", closing).await.unwrap();
-                assert_eq!(closed, Released::Confirmed);
-            }
-            Some(closed) => assert_eq!(closed, Released::Pending),
-        }
-        next.leads().await;
-        assert_eq!(leader.report().await.unwrap(), Ended::Told);
-        assert!(!leadership.is_held() && leadership.loss().is_none(), "it was released");
-        eventually("the end", async || curator.close().await == Released::Confirmed).await;
-        next.close().await;
-        testbed.children_are(0).await;
-    }
+    let builder = testbed.builder().connection_timeout(GRACE / 2);
+    let curator = testbed.impatient(testbed.server.connect_string(), builder).await;
+    let selector = testbed.selector(&curator).with_grace(LONG);
+    let leader = Led::stubborn(&selector);
+    let (leader, term, mut next) = leader.with_next(&testbed, &testbed.selector(&other)).await;
+    let closing = curator.clone();
+    let closing = tokio::spawn(async move { closing.close().await });
+    within("the request", term.leadership.cancellation_token().cancelled()).await;
+    let closed = within("the end of its patience", closing).await.unwrap();
+    assert_eq!(closed, Released::Pending);
+    assert!(next.began().is_none() && !term.is_over());
+    assert!(term.leadership.is_held() && leader.run.is_leader());
+    assert_eq!(testbed.children().await.len(), 2);
+    let leadership = term.end();
+    next.leads().await;
+    assert_eq!(leader.report().await.unwrap(), Ended::Told);
+    assert!(!leadership.is_held() && leadership.loss().is_none(), "it was released");
+    eventually("the end", async || curator.close().await == Released::Confirmed).await;
+    next.close().await;
+    testbed.children_are(0).await;
 }
 
 /// The body of a selector that is asked to end writes under its hold.
@@ -601,33 +567,6 @@ async fn a_body_that_closes_its_own_run_does_not_hang() {
 
 mod real {
     use super::*;
-
-    /// What does not return cannot be dropped.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn a_body_that_blocks_its_thread_keeps_its_place() {
-        let testbed = Testbed::real().await;
-        let [curator, other] = testbed.curators().await;
-        let (go, going) = std::sync::mpsc::channel::<()>();
-        let going = Arc::new(Mutex::new(going));
-        let grace = Duration::from_millis(10);
-        let run = testbed.selector(&curator).with_grace(grace).run(async move |_| {
-            going.lock().unwrap().recv().expect("the test's word");
-            // Where it could be dropped.
-            tokio::task::yield_now().await;
-        });
-        eventually("it leads", async || run.is_leader()).await;
-        let mut next = Led::obedient(&testbed.selector(&other));
-        testbed.children_are(2).await;
-        assert!(run.step_down());
-        tokio::time::sleep(GRACE).await;
-        assert!(next.began().is_none());
-        assert_eq!(testbed.children().await.len(), 2);
-        go.send(()).unwrap();
-        next.leads().await;
-        if let Err(ended) = within("a report", run.next_report()).await.unwrap() {
-            assert_eq!(failed(Err(ended)), (ErrorKind::BodyDropped, None, None));
-        }
-    }
 
     /// Its hold outlasts the session lease as it was at the close, because the session is kept.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

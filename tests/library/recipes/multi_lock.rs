@@ -2,8 +2,6 @@
 
 use std::future::pending;
 
-use futures_util::future::join;
-
 use super::contract::plain_locks;
 use crate::prelude::*;
 
@@ -177,32 +175,6 @@ async fn one_that_is_lost_while_the_next_is_waited_for_ends_the_attempt() {
     );
     contenders_are(&testbed, [0, 1, 0]).await;
     assert!(holder.is_held());
-}
-
-/// Each holds its first member when it asks for the other.
-#[tokio::test(start_paused = true)]
-async fn opposite_orders_wait_for_each_other_until_a_deadline() {
-    let (testbed, [curator, other, third]) = Testbed::with_curators().await;
-    let (forth, back) = (multi(&testbed, &curator, "a b"), multi(&testbed, &other, "b a"));
-    let gates = (holds(&testbed, &third, "a").await, holds(&testbed, &third, "b").await);
-    let both = join(forth.acquire_timeout(BUSY), back.acquire_timeout(BUSY + BUSY / 10));
-    let opens = async {
-        contenders_are(&testbed, [2, 2, 0]).await;
-        drop(gates);
-    };
-    let ((one, other), ()) = within("a deadline", join(both, opens)).await;
-    assert!(one.unwrap_err().is_busy(), "it gives up first");
-    drop(other);
-    contenders_are(&testbed, [0; 3]).await;
-    let mut tasks = JoinSet::new();
-    for sorted in [forth, back].map(|both| both.sorted_by_path()) {
-        tasks.spawn(async move {
-            for _ in 0..100 {
-                sorted.acquire().await.unwrap().release().await.unwrap();
-            }
-        });
-    }
-    within("no dead-lock", tasks.join_all()).await;
 }
 
 #[tokio::test(start_paused = true)]

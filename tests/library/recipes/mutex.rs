@@ -4,7 +4,6 @@ use std::future::pending;
 use std::pin::pin;
 use std::task::Poll;
 
-use futures_util::FutureExt;
 use zookeeper_recipes::zookeeper_client::Error as ClientError;
 
 use crate::prelude::*;
@@ -39,14 +38,6 @@ async fn run_returns_what_the_body_gave_although_the_release_is_refused() {
     within("the end", curator.close()).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn run_fails_when_the_curator_is_closed() {
-    let (testbed, curator) = Testbed::with_curator().await;
-    let mutex = curator.mutex_for(&testbed.path, "other").unwrap();
-    within("the end", curator.close()).await;
-    fails(mutex.run(async |_| Ok::<_, Error>(())).await, ErrorKind::Closed);
-}
-
 /// Also for a body that blocks the loss, and ends with an error that followed from it.
 #[tokio::test(start_paused = true)]
 async fn run_says_that_the_lock_was_lost_unless_the_body_said_more() {
@@ -74,40 +65,6 @@ async fn run_says_that_the_lock_was_lost_unless_the_body_said_more() {
     }
     let dynamic: Arc<dyn Lock> = mutex.into();
     assert_eq!(dynamic.run(async |_| Ok::<_, Error>(7)).await.unwrap(), 7);
-}
-
-/// In every millisecond of the acquisition: while the lock is free, held by this process, and held by another one.
-#[tokio::test(start_paused = true)]
-async fn a_dropped_acquire_leaves_no_node_no_task_and_no_place() {
-    let (testbed, [curator, rival]) = Testbed::with_curators().await;
-    let mutex = testbed.mutex(&curator);
-    let rivals = testbed.mutex(&rival);
-    for holder in [None, Some(&mutex), Some(&rivals)] {
-        let mut dropped = 0;
-        for age in (0..20).map(Duration::from_millis) {
-            let held = match holder {
-                Some(holder) => Some(holder.acquire().await.unwrap()),
-                None => mutex.acquire().await.unwrap().release().await.map(|_| None).unwrap(),
-            };
-            round_trip(&curator).await;
-            let tasks = alive_tasks();
-            // A real server may answer before the shortest timer. One poll is shorter.
-            let ended = match age {
-                Duration::ZERO => mutex.acquire().now_or_never().is_some(),
-                age => timeout(age, mutex.acquire()).await.is_ok(),
-            };
-            dropped += usize::from(!ended);
-            let what = format!("after {age:?}, held: {}", held.is_some());
-            testbed.children_are(usize::from(held.is_some())).await;
-            let participants = mutex.participants().await.unwrap();
-            assert_eq!(participants.len(), usize::from(held.is_some()), "{what}: a place is left");
-            eventually(&format!("{what}: no task is left"), async || alive_tasks() <= tasks).await;
-            drop(held);
-            let next = within("the next", rivals.acquire()).await.unwrap();
-            next.release().await.unwrap();
-        }
-        assert!(dropped > 0, "nothing was dropped");
-    }
 }
 
 /// The node of an `acquire` that was dropped is being created, or deleted, while the try lists.
@@ -183,25 +140,6 @@ async fn guards_and_handles_are_short_in_a_log() {
     assert!(shown.len() < 500 && shown.contains(guard.node()), "{shown}");
 }
 
-fn alive_tasks() -> usize {
-    tokio::runtime::Handle::current().metrics().num_alive_tasks()
-}
-
-/// kazoo counts its time-out anew for every predecessor.
-#[tokio::test(start_paused = true)]
-async fn a_deadline_covers_the_whole_queue() {
-    let (testbed, [curator, one, two, holder]) = Testbed::with_curators().await;
-    let mutex = testbed.mutex(&curator);
-    let holder = testbed.mutex(&holder).acquire().await.unwrap();
-    let queue = [testbed.waits(&one).await, testbed.waits(&two).await];
-    let last = tokio::spawn(async move { mutex.acquire_timeout(BUSY).await });
-    testbed.children_are(4).await;
-    queue.iter().for_each(JoinHandle::abort);
-    assert!(within("the deadline", last).await.unwrap().unwrap_err().is_busy());
-    testbed.children_are(1).await;
-    holder.release().await.unwrap();
-}
-
 #[tokio::test(start_paused = true)]
 async fn nested_guards_share_one_hold_in_any_order() {
     let (testbed, curator) = Testbed::with_curator().await;
@@ -275,27 +213,6 @@ async fn a_lock_can_be_at_the_root_and_deep_below_a_chroot() {
     curator.close().await;
 }
 
-/// Whatever becomes of its request: invariant 3.
-#[tokio::test(start_paused = true)]
-async fn a_release_that_is_not_polled_any_more_goes_on() {
-    let (testbed, link, curator) = Testbed::with_link(Testbed::short_lived_builder).await;
-    let rival = testbed.curator().await;
-    let session = curator.session_id().unwrap();
-    for message in [Message::request, Message::reply] {
-        let lost = link.lose(message(Operation::Delete));
-        let guard = testbed.mutex(&curator).acquire().await.unwrap();
-        let mut releasing = Box::pin(guard.release());
-        assert!(futures_util::poll!(releasing.as_mut()).is_pending());
-        within("the loss", lost.struck()).await;
-        let next = within("the next", testbed.mutex(&rival).acquire()).await.unwrap();
-        // It was deleted, and did not go with its session.
-        assert_eq!(curator.session_id().unwrap(), session);
-        next.release().await.unwrap();
-        assert_eq!(within("the answer", releasing).await.unwrap(), Released::Confirmed);
-    }
-    testbed.children_are(0).await;
-}
-
 /// Curator: TestLockACLs#testACLsCreatingParents: parent and child have their own ACLs.
 #[tokio::test(start_paused = true)]
 async fn a_parent_keeps_its_own_acls() {
@@ -342,16 +259,6 @@ async fn without_permission_to_read_the_predecessor_the_waiter_leaves_with_an_er
     // A hold that may not read its own node is looked after all the same.
     testbed.admin.delete(holder.node(), None).await.unwrap();
     within("the loss", holder.lost()).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delete_that_is_allowed_later_happens_later() {
-    let (testbed, curator) = Testbed::with_curator().await;
-    testbed.restrict(Permission::CREATE | Permission::READ | Permission::ADMIN).await;
-    let guard = within("the lock", testbed.mutex(&curator).acquire()).await.unwrap();
-    fails(within("the release", guard.release()).await, ErrorKind::PermissionDenied);
-    testbed.open().await;
-    testbed.children_are(0).await;
 }
 
 /// There is no authenticated client that could be the creator.

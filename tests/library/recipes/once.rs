@@ -8,38 +8,6 @@ use crate::prelude::*;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// A job of 5 ms, on machines whose clocks differ by up to a minute: a lock alone would run it on both.
-#[tokio::test(start_paused = true)]
-async fn each_of_two_hundred_keys_runs_on_one_of_two_machines() {
-    let (testbed, curators) = Testbed::with_curators::<2>().await;
-    let minute = 60_000;
-    // So that a key is under way, was just done, or was done long ago.
-    let skews = [0, 1, 5, 20, if is_real() { 200 } else { minute }];
-    for key in 0..200 {
-        let bodies = Arc::new(AtomicUsize::new(0));
-        let machines = [0, skews[key % skews.len()]].into_iter().zip(&curators);
-        let machines = machines.map(|(skew, curator)| {
-            let (job, bodies) = (curator.once(&testbed.path, format!("day {key}")), bodies.clone());
-            tokio::spawn(async move {
-                tokio::time::sleep(MILLISECOND * skew).await;
-                let body = async move |_| {
-                    tokio::time::sleep(MILLISECOND * 5).await;
-                    bodies.fetch_add(1, Ordering::Relaxed);
-                    Ok::<_, Error>(())
-                };
-                job?.run(body).await
-            })
-        });
-        let mut ran = 0;
-        for machine in machines.collect::<Vec<_>>() {
-            let limit = MILLISECOND * (60 * minute);
-            let once = tokio::time::timeout(limit, machine).await.unwrap().unwrap().unwrap();
-            ran += usize::from(matches!(once, OnceOutcome::Ran(())));
-        }
-        assert_eq!((ran, bodies.load(Ordering::Relaxed)), (1, 1), "day {key}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_record_says_who_ran_it_and_when() {
     let (testbed, curator) = Testbed::with_curator().await;

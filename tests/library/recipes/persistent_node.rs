@@ -1,8 +1,6 @@
 //! `PersistentNode` keeps a znode, session after session, and two processes never hold one at once.
 
-use proptest::prelude::{Just, ProptestConfig, Strategy, prop_oneof, proptest};
 use zookeeper_recipes::{PersistentNode, PersistentNodeState};
-use zookeeper_recipes_dev::TICK;
 
 use crate::prelude::*;
 
@@ -103,22 +101,6 @@ async fn it_is_created_again_after_a_delete_also_with_its_parents() {
         let next = started(&node).await;
         assert!(next.fencing_token() > hold.fencing_token());
         assert_eq!(data(&testbed, &node).await.as_deref(), Some("here"));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn it_is_created_again_in_the_next_session() {
-    let (testbed, curator) = Testbed::with_curator().await;
-    let node = node(&testbed, &curator, "here");
-    for _ in 0..3 {
-        let hold = started(&node).await;
-        testbed.kill_session(&curator).await;
-        // The event of the znode may come before the end of the connection.
-        let loss = within("the loss", node.lost()).await;
-        assert!(matches!(loss, Loss::SessionExpired | Loss::NodeDeleted), "{loss:?}");
-        let next = started(&node).await;
-        assert_ne!(next.fencing_token(), hold.fencing_token());
-        assert_eq!(owner(&testbed, &node).await, Some(curator.session_id().unwrap()));
     }
 }
 
@@ -392,92 +374,4 @@ async fn a_delete_is_not_repeated_on_the_znode_of_another_process() {
     round_trip(&other).await;
     assert!(hold.is_held());
     assert_eq!(data(&testbed, &theirs).await.as_deref(), Some("theirs"));
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Start(usize),
-    Close(usize),
-    Expire(usize),
-    Cut(usize),
-    Heal(usize),
-    DeleteBoth,
-    Wait(u64),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        (0..2_usize).prop_map(Step::Start),
-        (0..2_usize).prop_map(Step::Close),
-        (0..2_usize).prop_map(Step::Expire),
-        (0..2_usize).prop_map(Step::Cut),
-        (0..2_usize).prop_map(Step::Heal),
-        Just(Step::DeleteBoth),
-        (1..5_000_u64).prop_map(Step::Wait),
-    ]
-}
-
-/// Two processes with one path, in every order of start, end, expiry and cut: never two that believe the znode is theirs.
-async fn never_two(steps: Vec<Step>) {
-    let testbed = Testbed::new().await;
-    let mut processes = Vec::new();
-    for name in ["one", "other"] {
-        let (link, curator) = testbed.linked(testbed.short_lived_builder()).await;
-        let node = node(&testbed, &curator, name);
-        processes.push((link, curator, node, None));
-    }
-    // A delete by hand gives the path away before the holder knows.
-    let mut deleted = Instant::now() - LONG;
-    for step in steps {
-        match step {
-            Step::Start(one) => drop(timeout(TICK, processes[one].2.start()).await),
-            Step::Close(one) => {
-                let _ = timeout(TICK, processes[one].2.close()).await;
-                let name = if one == 0 { "one" } else { "other" };
-                processes[one].2 = node(&testbed, &processes[one].1, name);
-            }
-            Step::Expire(one) => {
-                // The operator gives the path away, too.
-                let _ = testbed.end_session(&processes[one].1).await;
-                deleted = Instant::now();
-            }
-            Step::Cut(one) => {
-                processes[one].3 = Some(processes[one].0.refuse());
-                processes[one].0.cut(Cut::Reset);
-            }
-            Step::Heal(one) => processes[one].3 = None,
-            Step::DeleteBoth => {
-                let path = processes[0].2.path().to_owned();
-                let _ = testbed.admin.delete(&path, None).await;
-                deleted = Instant::now();
-            }
-            Step::Wait(time) => tokio::time::sleep(Duration::from_millis(time)).await,
-        }
-        let believe = processes.iter().filter(|process| process.2.hold().is_some()).count();
-        let known_by_now = deleted.elapsed() > LONG / 6;
-        assert!(believe < 2 || !known_by_now, "two hold after {step:?}");
-    }
-    for process in &mut processes {
-        process.3 = None;
-    }
-    // In the end one has it, and the other one gets it.
-    let (one, other) = (processes[0].2.clone(), processes[1].2.clone());
-    let first = within(
-        "one of them",
-        futures_util::future::select_ok([Box::pin(one.start()), Box::pin(other.start())]),
-    );
-    drop(first.await.unwrap());
-    let (holder, waiter) = if one.hold().is_some() { (one, other) } else { (other, one) };
-    within("the close", holder.close()).await.unwrap();
-    within("its turn", waiter.start()).await.unwrap();
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-    #[test]
-    fn two_processes_never_hold_one_path(steps in proptest::collection::vec(step(), 1..20)) {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-        runtime.block_on(never_two(steps));
-    }
 }

@@ -7,39 +7,6 @@ use crate::support::selectors::{Ended, Led};
 
 const T: Duration = Duration::from_secs(18);
 
-/// CURATOR-329: the second client had its own seed, because the version of the node was zero.
-#[tokio::test(start_paused = true)]
-async fn a_count_that_exists_starts_with_its_value() {
-    let (testbed, [first, second]) = Testbed::with_curators().await;
-    let _first = SharedCount::start(&first, &testbed.path, 10).await.unwrap();
-    let second = SharedCount::start(&second, &testbed.path, 20).await.unwrap();
-    assert_eq!((second.value(), second.versioned().version), (10, 0));
-}
-
-/// Redisson, issues 6664 and 6687: the caller slept until its limit.
-#[tokio::test(start_paused = true)]
-async fn two_permits_that_come_back_one_by_one_wake_a_caller_for_both() {
-    let (testbed, [holder, ours, later]) = Testbed::with_curators().await;
-    let holder = testbed.semaphore(&holder, 2);
-    let one = holder.acquire().await.unwrap();
-    let two = holder.acquire().await.unwrap();
-    let semaphore = testbed.semaphore(&ours, 2);
-    let both = tokio::spawn(async move { semaphore.acquire_many(2).await });
-    eventually("a place", async || testbed.locks().await.len() == 1).await;
-    let semaphore = testbed.semaphore(&later, 2);
-    let last = tokio::spawn(async move { semaphore.acquire().await });
-    eventually("a place behind it", async || testbed.locks().await.len() == 2).await;
-    one.release().await.unwrap();
-    round_trip(&ours).await;
-    round_trip(&later).await;
-    assert!(!both.is_finished() && !last.is_finished());
-    two.release().await.unwrap();
-    let both = within("both", both).await.unwrap().unwrap();
-    assert!(!last.is_finished());
-    both.release().await.unwrap();
-    held(last).await.release().await.unwrap();
-}
-
 /// Redisson, issues 3194 and 3712: a lock that was acquired again after a loss was not renewed.
 #[tokio::test(start_paused = true)]
 async fn a_hold_after_a_lost_one_is_renewed() {

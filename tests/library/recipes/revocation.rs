@@ -116,19 +116,6 @@ async fn who_listens_is_not_asked_by_the_end_of_the_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_made_while_the_holder_is_cut_off_is_seen_after() {
-    let (testbed, link, curator) = Testbed::with_link(Testbed::builder).await;
-    for held in holds(&testbed, &curator).await {
-        is_quiet(&held).await;
-        let refused = cut_off(&link).await;
-        testbed.admin.set_data(held.node(), b"__REVOKE__", None).await.unwrap();
-        refused.heal();
-        within(held.path(), held.revocation_requested()).await;
-        assert!(held.is_held());
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_node_that_is_gone_cannot_be_asked() {
     let (testbed, curator) = Testbed::with_curator().await;
     let mut gone = vec![format!("{}/nowhere/_c_x-lock-0000000007", testbed.path)];

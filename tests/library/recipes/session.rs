@@ -231,25 +231,6 @@ mod real {
         guard.release().await.unwrap();
     }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn dropping_the_last_handle_closes() {
-        let testbed = Testbed::real().await;
-        let curator = testbed.curator().await;
-        let node = format!("{}-mark", testbed.path);
-        {
-            let client = curator.client().unwrap();
-            let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-            client.create(&node, &[], &options).await.unwrap();
-        }
-        let state = curator.watch_state();
-        let clone = curator.clone();
-        drop(curator);
-        assert!(testbed.stat(&node).await.is_some(), "a clone is left");
-        drop(clone);
-        eventually("the session ends", async || testbed.stat(&node).await.is_none()).await;
-        eventually("it says so", async || *state.borrow() == ConnectionState::Closed).await;
-    }
-
     /// That is lent to a user who keeps it, or was the user's from the beginning.
     #[tokio::test(flavor = "multi_thread")]
     async fn close_frees_the_locks_also_when_a_user_has_the_session() {

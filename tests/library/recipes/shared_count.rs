@@ -88,33 +88,6 @@ async fn a_count_without_versions_left_is_an_unusable_path() {
     assert_eq!(data(&testbed).await, 11_i32.to_be_bytes());
 }
 
-/// Curator: `TestSharedCount#testDisconnectReconnectWithMultipleClients` and `#testDisconnectEventOnWatcherDoesNotRetry`. In the same session, or in the next one.
-#[tokio::test(start_paused = true)]
-async fn a_write_during_a_disconnection_is_told_after_it() {
-    let testbed = Testbed::own().await;
-    let (link, curator, count) = linked(&testbed, 10).await;
-    let other = start(&testbed, &testbed.curator().await, 10).await;
-    let mut watch = count.watch();
-    for (value, expires) in [(20, false), (30, true), (40, false), (50, true)] {
-        let refused = link.refuse();
-        if expires {
-            testbed.kill_session(&curator).await;
-        } else {
-            link.cut(Cut::Reset);
-        }
-        within("a refusal", refused.struck()).await;
-        other.set(value).await.unwrap();
-        assert_ne!(count.value(), value);
-        refused.heal();
-        told(&mut watch, value).await;
-        assert_eq!(count.versioned(), other.versioned());
-        // The watch is still there, or another; and writes go on.
-        other.set(value + 1).await.unwrap();
-        told(&mut watch, value + 1).await;
-        assert!(count.try_set(&count.versioned(), value + 2).await.unwrap());
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_node_is_curators() {
     let testbed = Testbed::reaping(Duration::from_millis(10)).await;

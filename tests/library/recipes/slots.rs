@@ -74,76 +74,6 @@ async fn sixteen_processes_at_once_have_all_indexes() {
     }
 }
 
-/// Curators whose sessions end soon after their links are cut.
-async fn mortals<const COUNT: usize>(testbed: &Testbed) -> (Vec<Link>, Vec<Curator>) {
-    let mut mortals = (Vec::new(), Vec::new());
-    for _ in 0..COUNT {
-        let (link, curator) = testbed.linked(testbed.short_lived_builder()).await;
-        mortals.0.push(link);
-        mortals.1.push(curator);
-    }
-    mortals
-}
-
-/// Five of sixteen processes die while four others wait: the waiters have the indexes of four of the dead, in the order in which
-/// they asked, and each dead holder knew before.
-#[tokio::test(start_paused = true)]
-async fn four_of_twenty_wait_and_get_the_indexes_of_those_that_died() {
-    let testbed = Testbed::new().await;
-    let (links, all) = mortals::<20>(&testbed).await;
-    let all = slots(&testbed, &all, 16);
-    let guards = all_served(all[..16].iter().map(asks).collect::<Vec<_>>()).await;
-    let mut waiting = Vec::new();
-    for slots in &all[16..] {
-        waiting.push(asks(slots));
-        testbed.nodes_are(waiting.len(), 17).await;
-    }
-    tokio::time::sleep(LONG).await;
-    assert!(waiting.iter().all(|asks| !asks.is_finished()));
-    let cut_at = Instant::now();
-    let dead = [3, 5, 8, 9, 15].map(|nth: usize| (links[nth].refuse(), nth));
-    dead.iter().for_each(|(_, nth)| assert!(links[*nth].cut(Cut::Reset) > 0));
-    let mut served_later = Vec::new();
-    let mut free: BTreeSet<_> = dead.iter().map(|(_, nth)| guards[*nth].index()).collect();
-    for asks in waiting {
-        let guard = served(asks).await;
-        assert!(cut_at.elapsed() > SHORT * 2 / 3, "{:?}", cut_at.elapsed());
-        assert!(free.remove(&guard.index()), "{} was not free", guard.index());
-        for former in guards.iter().filter(|former| former.index() == guard.index()) {
-            assert!(!former.is_held());
-            assert!(former.fencing_token() < guard.fencing_token());
-        }
-        served_later.push(guard);
-    }
-    assert!(cut_at.elapsed() < SHORT * 3, "{:?}", cut_at.elapsed());
-    let live = guards.iter().filter(|guard| guard.is_held());
-    assert_eq!(indexes(live).len(), 11);
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiters_are_served_in_the_order_in_which_they_asked() {
-    let (testbed, all) = Testbed::with_curators::<6>().await;
-    let all = slots(&testbed, &all, 2);
-    let mut held = all_served(all[..2].iter().map(asks).collect::<Vec<_>>()).await;
-    let mut waiting = Vec::new();
-    for slots in &all[2..] {
-        waiting.push(asks(slots));
-        testbed.nodes_are(waiting.len(), 3).await;
-    }
-    waiting.reverse();
-    while let Some(next) = waiting.pop() {
-        let released = held.remove(0);
-        let index = released.index();
-        released.release().await.unwrap();
-        let guard = served(next).await;
-        assert_eq!(guard.index(), index);
-        assert!(waiting.iter().all(|asks| !asks.is_finished()));
-        held.push(guard);
-    }
-    drop(held);
-    nothing_is_left(&testbed, 2).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn sixteen_of_twenty_tries_at_once_hold() {
     let (testbed, all) = Testbed::with_curators::<20>().await;
@@ -214,22 +144,6 @@ async fn the_preferred_index_if_it_is_free_and_else_the_lowest() {
         fails(others.try_acquire().await, ErrorKind::Busy);
         three.release().await.unwrap();
         two.release().await.unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn tokens_of_an_index_grow() {
-    let (testbed, all) = Testbed::with_curators::<2>().await;
-    let all = slots(&testbed, &all, 2);
-    let mut last = [0; 2];
-    for round in 0..6 {
-        let guards = all_served([asks(&all[round % 2]), asks(&all[1 - round % 2])]).await;
-        for guard in guards {
-            let token = guard.fencing_token().value();
-            assert!(token > last[guard.index()], "{token}");
-            last[guard.index()] = token;
-            guard.release().await.unwrap();
-        }
     }
 }
 
@@ -344,29 +258,6 @@ async fn a_caller_whose_permit_is_deleted_while_it_looks_has_another_one_first()
     .await;
     orphan.release().await.unwrap();
     assert!(served(waiting).await.is_held());
-}
-
-/// Its permit is lost with the session before it has an index: it asks again in the next one.
-#[tokio::test(start_paused = true)]
-async fn a_caller_that_loses_its_permit_on_the_way_asks_again() {
-    let testbed = Testbed::new().await;
-    let (link, curator) = testbed.linked(testbed.builder()).await;
-    let slots = curator.slots(&testbed.path, 2).unwrap();
-    served(asks(&slots)).await.release().await.unwrap();
-    // The third create is that of the index.
-    let held = link.hold(Message::request(Operation::Create).nth(3));
-    let waiting = asks(&slots);
-    within("the create of the index", held.struck()).await;
-    let first = curator.session_id().unwrap();
-    testbed.kill_session(&curator).await;
-    assert!(link.cut(Cut::Reset) > 0);
-    held.heal();
-    let guard = served(waiting).await;
-    assert!(guard.is_held());
-    assert_ne!(curator.session_id().unwrap(), first);
-    assert_eq!(guard.index(), 0);
-    guard.release().await.unwrap();
-    nothing_is_left(&testbed, 2).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,29 +24,6 @@ where
     outcomes
 }
 
-#[tokio::test(start_paused = true)]
-async fn sixteen_tasks_try_sixteen_free_permits() {
-    let (testbed, [curator]) = Testbed::with_curators().await;
-    let semaphore = testbed.semaphore(&curator, 16);
-    let outcomes = at_once((0..16).map(|_| {
-        let semaphore = semaphore.clone();
-        async move { semaphore.try_acquire().await }
-    }))
-    .await;
-    assert_eq!(outcomes, BTreeMap::from([("held".to_owned(), 16)]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn sixteen_processes_try_sixteen_free_permits() {
-    let (testbed, all) = Testbed::with_curators::<16>().await;
-    let outcomes = at_once(all.iter().map(|curator| {
-        let semaphore = testbed.semaphore(curator, 16);
-        async move { semaphore.try_acquire().await }
-    }))
-    .await;
-    assert_eq!(outcomes, BTreeMap::from([("held".to_owned(), 16)]));
-}
-
 /// Of twenty tries at sixteen permits, sixteen succeed.
 #[tokio::test(start_paused = true)]
 async fn twenty_processes_try_sixteen_free_permits() {
@@ -156,18 +133,4 @@ async fn twenty_tasks_try_sixteen_permits_of_a_known_path() {
         assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
         testbed.nodes_are(0, 0).await;
     }
-}
-
-/// Tries of two permits each, of sixteen.
-#[tokio::test(start_paused = true)]
-async fn ten_tries_of_two_permits_each() {
-    let (testbed, all) = Testbed::with_curators::<10>().await;
-    let began = Instant::now();
-    let outcomes = at_once(all.iter().map(|curator| {
-        let semaphore = testbed.semaphore(curator, 16);
-        async move { semaphore.try_acquire_many(2).await }
-    }))
-    .await;
-    assert_eq!(outcomes, BTreeMap::from([("held".to_owned(), 8), ("Busy".to_owned(), 2)]));
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }

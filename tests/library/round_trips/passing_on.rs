@@ -91,23 +91,6 @@ async fn behind_a_broken_link_nothing_is_passed_on() {
     testbed.admin.delete(&counter, None).await.unwrap();
 }
 
-/// Only a node that is the sole contender serves tasks that joined after its create.
-#[tokio::test(start_paused = true)]
-async fn a_stranger_that_came_first_is_served_before_a_task_of_the_holder() {
-    let testbed = Testbed::with_parent().await;
-    let client = CountedClient::knowing(&testbed).await;
-    let mutex = testbed.mutex(&client.curator);
-    let holder = mutex.acquire().await.unwrap();
-    let stranger = testbed.waits(&testbed.curator().await).await;
-    let next = tokio::spawn(async move { mutex.acquire().await });
-    settle().await;
-    holder.release().await.unwrap();
-    let stranger = held(stranger).await;
-    still_waits(&client, &next).await;
-    stranger.release().await.unwrap();
-    held(next).await.release().await.unwrap();
-}
-
 /// The holder does not know that its node is deleted. The listing for the task that joins shows another's node alone.
 #[tokio::test(start_paused = true)]
 async fn a_deleted_node_is_not_passed_on_past_the_present_holder() {

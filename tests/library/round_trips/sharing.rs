@@ -93,24 +93,6 @@ async fn a_reader_that_arrives_behind_a_writer_enters_by_a_second_node() {
     testbed.children_are(0).await;
 }
 
-/// A reader whose node would have other data holds by a node of its own, and waits for no reader.
-#[tokio::test(start_paused = true)]
-async fn readers_of_several_identities_hold_together_under_several_nodes() {
-    let testbed = Testbed::with_parent().await;
-    let curator = testbed.curator().await;
-    let lock = testbed.read_write(&curator);
-    let named = testbed.read_write(&curator.with_identity("another"));
-    let mut guards = Vec::new();
-    for lock in [&lock, &named, &lock, &named, &named] {
-        guards.push(within("a reader", lock.read()).await.unwrap());
-    }
-    assert_ne!(guards[0].node(), guards[1].node());
-    assert_eq!(guards[3].node(), guards[4].node());
-    assert!(guards.iter().all(|guard| guard.is_held()));
-    drop(guards);
-    testbed.children_are(0).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_writer_passes_its_node_on_but_not_with_a_read_alongside() {
     let testbed = Testbed::with_parent().await;

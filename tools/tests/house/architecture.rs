@@ -55,17 +55,3 @@ fn each_function_of_the_architecture_is_in_its_file() {
     }
     assert!(checked > 30, "only {checked} functions were found");
 }
-
-#[test]
-fn a_function_that_is_not_there_is_found() {
-    let found = named("`A::b` calls `c` (`d.rs`). Then `e` (`f/g.rs`).");
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let expected =
-        [(names(&["A::b", "c"]), "d.rs".to_owned()), (names(&["e"]), "f/g.rs".to_owned())];
-    assert_eq!(found, expected);
-    let text = "impl A { fn b() {} fn cc() {} } struct D {";
-    assert_eq!(missing("A::b", text), None);
-    assert_eq!(missing("D", text), None);
-    assert_eq!(missing("c", text), Some("fn c".to_owned()));
-    assert_eq!(missing("E::b", text), Some("E".to_owned()));
-}

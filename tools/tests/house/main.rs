@@ -179,17 +179,3 @@ fn every_public_async_function_says_what_cancelling_it_does() {
     }
     assert!(checked > 5, "only {checked} functions were found");
 }
-
-#[test]
-fn every_test_folder_says_what_it_needs() {
-    for tests in ["tests", "testkit/tests", "zklock/tests", "tools/tests"] {
-        for folder in fs::read_dir(root().join(tests)).unwrap().map(|entry| entry.unwrap().path()) {
-            let main = folder.join("main.rs");
-            if let Ok(text) = fs::read_to_string(&main) {
-                let head = text.lines().take_while(|line| line.starts_with("//!"));
-                let says = head.collect::<String>().to_lowercase().contains("needs");
-                assert!(says, "{} does not say it first", main.display());
-            }
-        }
-    }
-}

@@ -154,6 +154,12 @@ fn pages_of_the_guide_lead_to_each_other_in_rustdoc() {
             let is_known = target.contains("://") || links.contains(&format!("[{label}]: "));
             assert!(is_known, "{}: src/guide/links.txt has no [{label}]", page.display());
         }
+        // On the web, only the page itself can define a label.
+        let used = prose.split("][").skip(1).filter_map(|rest| rest.split_once(']'));
+        let defined: Vec<_> = definitions(&prose).into_iter().map(|(label, _)| label).collect();
+        for (label, _) in used {
+            assert!(defined.iter().any(|one| one == label), "{}: no [{label}]", page.display());
+        }
         let inline = prose.split("](").skip(1);
         let out = inline.filter(|target| !target.starts_with('#') && !target.starts_with("http"));
         assert_eq!(out.count(), 0, "{}: use a label", page.display());

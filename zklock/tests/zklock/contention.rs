@@ -69,22 +69,6 @@ async fn without_a_terminal_waiting_is_silent_unless_asked() {
     scene.end().await;
 }
 
-/// Within the time that it was given for that.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "make test-all"]
-async fn who_comes_before_the_server_waits_for_it() {
-    let scene = Scene::new().await;
-    let link = scene.link().await;
-    let refused = link.refuse();
-    let tool = scene.run("exit 3").env("ZKLOCK_SERVER", link.connect_string());
-    let mut waiting = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "60s").start();
-    refused.struck().await;
-    assert!(!waiting.has_ended());
-    refused.heal();
-    waiting.ended().await.quietly(3);
-    scene.end().await;
-}
-
 /// No session is left to time out. The tool waits 2 s for the servers' answer, which a busy machine may exceed, so one of
 /// five attempts is enough.
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,6 @@ use std::fs::File;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use zookeeper_recipes_dev::within;
 use zookeeper_testkit::Cut;
 
 use crate::support::lifeline::Lifeline;
@@ -262,21 +261,6 @@ async fn who_only_tells_ends_with_0_unless_it_cannot_write() {
         tool.ended().await.one_line(70, &["cannot write to stdout"]);
         assert_eq!(scene.children().await, Vec::<String>::new());
     }
-    scene.end().await;
-}
-
-/// Not only when it is its turn.
-#[tokio::test(flavor = "multi_thread")]
-async fn who_stands_by_is_told_of_wrong_options_at_once() {
-    let scene = Scene::new().await;
-    let holder = scene.curator().await;
-    let latch = holder.leader_latch(&scene.path).unwrap();
-    within("it leads", latch.leadership()).await.unwrap();
-    let options = ["--session-timeout=10s", "--kill-after=4s"];
-    let ended = elect(&scene, &options, "true").ended().await;
-    ended.one_line(64, &["--kill-after", "10s"]);
-    assert_eq!(scene.children().await.len(), 1);
-    latch.close().await.unwrap();
     scene.end().await;
 }
 

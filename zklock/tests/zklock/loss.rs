@@ -80,7 +80,11 @@ const ROWS: [Row; 26] = [
         GIVES_WAY,
         Some(1),
         76,
-        &["no answer from 127.0.0.1:", " of the session timeout of 6s", "TERM"],
+        &[
+            "no answer from 127.0.0.1:",
+            " for 3s of the session timeout of 6s",
+            "TERM, and KILL after 1s",
+        ],
     ),
     (SupervisorKilled, "", STUBBORN, Some(0), 70, &["the supervisor was killed"]),
     (SupervisorStopped, "", STUBBORN, None, 76, &["lost "]),

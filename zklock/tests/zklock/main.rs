@@ -30,7 +30,6 @@ mod process_trees;
 mod revocation;
 mod secrets;
 mod signals;
-mod skewed_clocks;
 mod slots;
 mod streams;
 mod support;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use zookeeper_testkit::{Cut, Direction, TestServer};
+use zookeeper_testkit::{Direction, TestServer};
 
 use crate::support::scene::Scene;
 use crate::support::scripts::GOES_ON;
@@ -61,36 +61,6 @@ async fn the_time_to_wait_covers_the_connecting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_server_the_time_to_wait_ends_with_69() {
-    let scene = Scene::new().await;
-    let link = scene.link().await;
-    let refused = link.refuse();
-    for options in [&["-w", "3s"][..], &["-n", "-w", "3s"]] {
-        let began = Instant::now();
-        let tool = scene.run_with(options, "exit 3").env("ZKLOCK_CONNECTION_TIMEOUT", "1s");
-        let ended = tool.env("ZKLOCK_SERVER", link.connect_string()).ended().await;
-        ended.one_line(69, &["no ZooKeeper within 3s"]);
-        assert!(began.elapsed() >= Duration::from_secs(3), "{ended}");
-    }
-    refused.heal();
-    scene.end().await;
-}
-
-/// They would be refused again, however long the run may wait.
-#[tokio::test(flavor = "multi_thread")]
-async fn refused_credentials_end_the_wait_at_once() {
-    let scene = Scene::new().await;
-    for options in [&["-w", "1h"][..], &["-n", "-w", "1h"], &["--once", "key", "-w", "1h"]] {
-        let tool = scene.run_with(options, "exit 3").env("ZKLOCK_AUTH", "nosuchscheme:secret");
-        tool.ended().await.one_line(
-            69,
-            &["authentication with", "nosuchscheme credentials were sent (--auth-file)"],
-        );
-    }
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_shorter_than_asked_for_is_a_warning_and_a_failed_check() {
     let server = TestServer::builder().property("maxSessionTimeout", "7000").start().await.unwrap();
     let scene = Scene::on(server).await;
@@ -121,22 +91,5 @@ async fn a_young_hold_hears_at_once_that_its_node_is_deleted() {
     let (_, dead) = life.end().await;
     assert!(dead.saturating_duration_since(at) < Duration::from_secs(3), "{:?}", dead - at);
     running.ended().await.one_line(76, &["deleted", "the command was ended"]);
-    scene.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_outage_names_the_servers_its_length_and_what_the_command_got() {
-    let (scene, mut life, _gate) = Scene::staged().await;
-    let link = scene.link().await;
-    let tool = scene.run(crate::support::scripts::GIVES_WAY);
-    let tool = tool.env("ZKLOCK_SERVER", link.connect_string()).env("ZKLOCK_SESSION_TIMEOUT", "6s");
-    let running = life.up(tool).await;
-    let refused = link.refuse();
-    assert_eq!(link.cut(Cut::Reset), 1);
-    let ended = running.ended().await;
-    let no_answer =
-        format!("no answer from {} for 3s of the session timeout of 6s", link.connect_string());
-    ended.one_line(76, &[&no_answer, "TERM, and KILL after 1s"]);
-    refused.heal();
     scene.end().await;
 }

@@ -94,19 +94,6 @@ async fn a_terminal_that_is_stopped_keeps_nobody_waiting() {
     scene.end().await;
 }
 
-/// `less`, an editor, a question: who is in the background is stopped when it reads.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_command_can_read_from_the_terminal() {
-    let (scene, mut life, _) = Scene::staged().await;
-    let script = r#"exec 9>"$LIFE"; echo id $$ >&9; read line; echo "read: $line"; exit 4"#;
-    let mut terminal = directly(&scene, script);
-    terminal.is_of(&mut life).await;
-    terminal.types("hello\n");
-    terminal.shows("read: hello").await;
-    terminal.ends(4).await;
-    scene.end().await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_keys_for_signals_go_to_the_command() {
     let (scene, mut life, _) = Scene::staged().await;

@@ -131,24 +131,6 @@ async fn a_run_that_waits_for_a_server_says_so_and_at_a_signal() {
     scene.end().await;
 }
 
-/// The lock stays taken until the session times out: the release does not go on when `zklock` has ended.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "make test-all"]
-async fn a_release_that_no_server_confirms_is_left_to_the_end_of_the_session() {
-    let (scene, mut life, gate) = Scene::staged().await;
-    let link = scene.link().await;
-    let tool = scene.run(GOES_ON).env("ZKLOCK_SERVER", link.connect_string());
-    let tool = tool.env("ZKLOCK_CONNECTION_TIMEOUT", "6s").env("ZKLOCK_SESSION_TIMEOUT", "30s");
-    let running = life.up(tool).await;
-    let stalled = link.stall(Direction::Both);
-    gate.open().await;
-    let ended = running.ended().await;
-    let line = ended.one_line(6, &[&scene.path, "until the session times out"]);
-    assert!(!line.contains("goes on"), "{line}");
-    stalled.heal();
-    scene.end().await;
-}
-
 /// The limit counts all connections from one address, and the waiters have one each.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make test-all"]

@@ -3,7 +3,6 @@
 use super::script::{evidence, log, logs, ms, verdict};
 use crate::checker::{Kind, PATIENCE, judge};
 use crate::log::{Event, Mode, Name, Signal, What, parse};
-use crate::schedule::schedule;
 
 rules! {
     two_that_claim_one_moment_are_double:
@@ -87,18 +86,4 @@ fn a_line_is_read_back_as_it_was_written_and_a_cut_one_is_none() {
     let written = r#"[7,{"holds":{"hold":["lock",5],"node":"/a"}}]"#;
     let holds = What::Holds { hold: Name(Mode::Lock, 5), node: "/a".to_owned() };
     assert_eq!(parse(written.as_bytes()).unwrap(), [Event(7, holds)]);
-}
-
-#[test]
-fn a_seed_gives_one_schedule() {
-    assert_eq!(schedule(7, 200), schedule(7, 200));
-    assert_ne!(schedule(7, 200), schedule(8, 200));
-    // All kinds are in a thousand, and it fits in half an hour.
-    let planned = schedule(7, 1000);
-    let mut kinds: Vec<_> = planned.iter().map(|planned| planned.kind.name()).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    assert_eq!(kinds.len(), 20, "{kinds:?}");
-    let time: std::time::Duration = planned.iter().map(|planned| planned.after).sum();
-    assert!(time.as_secs() < 25 * 60, "{time:?}");
 }
