@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zookeeper_recipes::{
-    Curator, Error, ErrorKind, Guard, Guards, Hold, InterProcessMultiLock, InterProcessMutex,
-    Lock, OnceOutcome, Released,
+    Error, ErrorKind, Guard, Guards, Hold, InterProcessMultiLock, InterProcessMutex, Lock,
 };
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
