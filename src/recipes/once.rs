@@ -289,7 +289,8 @@ impl InterProcessOnce {
             Ok(record) => record,
             Err(error) => {
                 let unsure = matches!(error.kind(), ErrorKind::Lost | ErrorKind::OutcomeUnknown);
-                let done = if unsure { self.done().await? } else { None };
+                // The body has run: if the record cannot be read, it stays unknown whether there is one.
+                let done = if unsure { self.done().await.unwrap_or_default() } else { None };
                 if done.is_none_or(|done| done.node != node) {
                     return Err(error.into());
                 }
@@ -354,11 +355,19 @@ impl InterProcessOnce {
             };
             match error.kind() {
                 // Ours, if an earlier create took effect. Another's, if this server had not shown it before the body ran.
-                ErrorKind::AlreadyExists => return self.done_before(hold).await,
+                ErrorKind::AlreadyExists => match self.done_before(hold).await {
+                    Err(error) if error.kind() == ErrorKind::Unavailable => {
+                        return Err(Error::unknown(&self.record));
+                    }
+                    read => return read,
+                },
                 ErrorKind::NotFound => self.make_parent(hold).await?,
                 ErrorKind::Unavailable | ErrorKind::OutcomeUnknown if hold.is_held() => {
                     let pause = retry.next_pause(Duration::ZERO).unwrap_or_default();
                     curator.connection().pause(pause).await;
+                }
+                ErrorKind::Unavailable => {
+                    return Err(Error::lost(self.path(), hold.lost().await));
                 }
                 _ => return Err(error),
             }

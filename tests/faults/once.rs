@@ -52,6 +52,8 @@ impl Job {
             Err(error) => {
                 let kinds = [ErrorKind::Lost, ErrorKind::OutcomeUnknown, ErrorKind::Unavailable];
                 assert!(kinds.contains(&error.kind()), "{error:?}");
+                let says_that_nothing_was_done = error.kind() == ErrorKind::Unavailable;
+                assert!(!says_that_nothing_was_done || bodies == 0, "{error:?}");
                 return Told::Nothing;
             }
         }

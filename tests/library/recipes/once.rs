@@ -38,6 +38,24 @@ async fn the_oldest_keys_beyond_those_that_are_kept_are_removed() {
     assert_eq!(kept, ["b", "c"]);
 }
 
+/// An outage that begins in the body and outlasts all tries: not an error that says that nothing was done.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_ran_is_lost_or_unknown_if_no_server_answers_any_more() {
+    let testbed = Testbed::new().await;
+    let (link, curator) = testbed.linked(testbed.short_lived_builder()).await;
+    let curator = curator.with_retry(RetryPolicy::never());
+    let job = curator.once(&testbed.path, "key").unwrap();
+    let mut refused = None;
+    let ran = job.run(async |_| {
+        refused = Some(link.refuse());
+        link.cut(Cut::Reset);
+        Ok::<_, Error>(())
+    });
+    let error = within("the error", ran).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Lost | ErrorKind::OutcomeUnknown), "{error:?}");
+    assert!(!error.is_transient());
+}
+
 /// A process that listed the records long ago must not remove one that was made since.
 #[tokio::test(start_paused = true)]
 async fn a_slow_clean_up_removes_no_record_that_is_newer_than_its_listing() {
