@@ -24,7 +24,7 @@ async fn replica(number: usize, servers: String, leader: Leader) {
     let selector = curator.leader_selector("/service/leader").expect("a path").auto_requeue();
     let terms = selector.run(async move |term| {
         set(&leader, Some(number));
-        term.lost().await;
+        term.cancellation_token().cancelled().await;
         set(&leader, None);
     });
     while terms.next_report().await.is_some() {}

@@ -23,6 +23,7 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_recipes::group::Members;
+use zookeeper_recipes::session::ConnectionState;
 use zookeeper_recipes::{CancellationToken, Curator, SlotHold};
 use zookeeper_testkit::{TestServer, random_path};
 
@@ -42,6 +43,9 @@ async fn worker(name: &str) -> Result<(), Fault> {
     let slots = curator.slots("/slots", WORKERS)?;
     loop {
         let ended = slots.run(async |slot| share(name, &curator, slot).await).await;
+        if curator.state() == ConnectionState::Closed {
+            return ended;
+        }
         eprintln!("{name} takes part again: {ended:?}");
     }
 }
@@ -94,6 +98,9 @@ impl Shard {
                 stopped.run_until_cancelled(work(&name, &curator, shard)).await
             {
                 eprintln!("{name} has lost shard {shard}: {error}");
+                if curator.state() == ConnectionState::Closed {
+                    return;
+                }
             }
         });
         Self { stop, task }

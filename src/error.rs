@@ -18,6 +18,7 @@ use std::time::Duration;
 /// fn status(error: &Error) -> u16 {
 ///     match error.kind() {
 ///         _ if error.is_transient() => 503,
+///         ErrorKind::Closed => 503, // this process shuts down
 ///         ErrorKind::Busy => 409, // another contender has the lock
 ///         ErrorKind::InvalidInput => 400,
 ///         ErrorKind::Lost => 500, // work may have overlapped with another holder; proxies repeat a 503

@@ -141,7 +141,6 @@ pub use crate::recipes::once::{InterProcessOnce, OnceOutcome};
 #[doc(alias = "PersistentNodeListener")]
 pub use crate::recipes::persistent_node::{PersistentNode, PersistentNodeState};
 pub use crate::recipes::read_write_lock::{InterProcessReadWriteLock, WriteGuard};
-#[doc(alias = "InterProcessSemaphore")]
 #[doc(alias = "InterProcessSemaphoreMutex")]
 pub use crate::recipes::semaphore::InterProcessSemaphoreV2;
 pub use crate::recipes::shared::fenced::Fenced;

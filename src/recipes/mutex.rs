@@ -138,7 +138,7 @@ impl InterProcessMutex {
     }
 
     /// Waits until the lock is held, at most for `limit`. The limit covers everything: a server that does not answer, retries, a
-    /// lost session. A limit of zero is [`try_acquire`](Self::try_acquire).
+    /// lost session. A limit of zero is a try that does not wait for a connection.
     ///
     /// # Cancel safety
     ///

@@ -115,7 +115,7 @@ macro_rules! impl_runs {
             }
 
             /// Acquires, waiting at most for `limit`, then runs `body` and releases: as `run`. The limit does not bound the body. A
-            /// limit of zero is `try_run`.
+            /// limit of zero is a try that does not wait for a connection.
             ///
             /// # Cancel safety
             ///
