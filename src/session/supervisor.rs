@@ -214,7 +214,11 @@ impl Supervisor {
     fn begin_session(&mut self, Dialed { client, opened }: Dialed) -> LinkWatch {
         let link = client.watch_link();
         let session = Session::new(client, self.connection.settings.session_timeout, opened);
-        tracing::info!(session = %format_args!("{:#x}", session.session_id()), timeout = ?session.timeout(), "session established");
+        let (asked, granted) = (self.connection.settings.session_timeout, session.timeout());
+        tracing::info!(session = %format_args!("{:#x}", session.session_id()), timeout = ?granted, "session established");
+        if granted < asked {
+            tracing::warn!(?asked, ?granted, "the servers grant a shorter session timeout: see their maxSessionTimeout");
+        }
         self.session = Some(session.clone());
         drop(self.connection.current.send_replace(Ok(session)));
         metrics::session_opened();

@@ -285,6 +285,21 @@ async fn what_was_closed_on_purpose_is_no_warning() {
     assert!(!notes.has_event(Level::WARN, &[&testbed.path]), "{warned:?}");
 }
 
+/// An outage costs what is held sooner than its owner has planned.
+#[tokio::test(start_paused = true)]
+async fn a_shorter_session_timeout_than_asked_for_is_a_warning() {
+    let notes = &*NOTES;
+    let seconds = Duration::from_secs;
+    let granted = seconds(4)..=seconds(37);
+    let ensemble = Ensemble::builder(1).session_timeouts(granted).start();
+    for (asked, warned) in [(37, 0), (601, 1)] {
+        let builder = Curator::builder().session_timeout(seconds(asked));
+        drop(builder.connect(ensemble.connect_string()).await.unwrap());
+        let words = [&*format!("asked={asked}s"), "granted=37s", "maxSessionTimeout"];
+        assert_eq!(notes.events(Level::WARN, &words), warned);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_lease_is_a_warning_if_something_was_held() {
     let notes = &*NOTES;
