@@ -60,8 +60,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     fixed: i32,
-    /// Replaces `fixed`.
-    live: Option<watch::Receiver<i32>>,
+    /// Replaces `fixed`. Zero as long as no value is known.
+    live: Option<watch::Receiver<Option<i32>>>,
 }
 
 impl Limit {
@@ -69,13 +69,13 @@ impl Limit {
         Self { fixed, live: None }
     }
 
-    pub(crate) fn live(live: watch::Receiver<i32>) -> Self {
+    pub(crate) fn live(live: watch::Receiver<Option<i32>>) -> Self {
         Self { fixed: 0, live: Some(live) }
     }
 
     /// Returns the limit; 0 if it is negative.
     pub(crate) fn now(&self) -> usize {
-        let now = self.live.as_ref().map_or(self.fixed, |live| *live.borrow());
+        let now = self.live.as_ref().map_or(self.fixed, |live| live.borrow().unwrap_or(0));
         usize::try_from(now).unwrap_or(0)
     }
 

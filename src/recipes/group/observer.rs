@@ -23,7 +23,6 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, FuturesUnordered, Stream, StreamExt};
-use tokio::sync::watch;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -33,10 +32,9 @@ use crate::error::Error;
 use crate::fencing_token::FencingToken;
 use crate::lock_path::{LockPath, unescape_segment};
 use crate::metrics::{self, Operation};
-use crate::recipes::shared::observation::{Newest, Observation, Observed, observe};
+use crate::recipes::shared::observation::{Feed, Newest, Observation, follow};
 use crate::recipes::shared::recipe::Recipe;
-use crate::session::follower::EachSession;
-use crate::session::{Connection, Session};
+use crate::session::Session;
 
 /// Reports the members of a group, without being one.
 ///
@@ -102,14 +100,10 @@ impl Curator {
     /// As for [`mutex`](Self::mutex).
     pub fn observe_group(&self, path: impl AsRef<str>) -> Result<GroupObserver, Error> {
         let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::GROUP_MEMBER)?;
-        let (observed, members) = Observation::new();
-        let task = ObserverTask {
-            connection: recipe.curator.connection().clone(),
-            path: recipe.path.clone(),
-            observed,
-            newest: Newest::new(),
-        };
-        recipe.curator.connection().spawn(task.run());
+        let feed = Feed::new(&recipe.path, None);
+        let members = feed.observe();
+        let task = ObserverTask { feed: feed.clone(), newest: Newest::new() };
+        follow(&feed, self.connection(), task, |task, session| task.follow_in(session).boxed());
         Ok(GroupObserver { recipe, members })
     }
 }
@@ -137,7 +131,7 @@ impl GroupObserver {
     /// [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied), [`ErrorKind::Refused`](crate::ErrorKind::Refused):
     /// the group may not be listed; [`ErrorKind::Closed`](crate::ErrorKind::Closed): the [`Curator`] is closed.
     pub async fn changed(&mut self) -> Result<Members, Error> {
-        self.members.changed().await.map_err(|error| error.at(&self.recipe.path))
+        self.members.changed().await
     }
 }
 
@@ -193,9 +187,7 @@ impl Member {
 
 /// The task that follows the members.
 struct ObserverTask {
-    connection: Arc<Connection>,
-    path: LockPath,
-    observed: watch::Sender<Observed<Members>>,
+    feed: Arc<Feed<Members>>,
     /// The [age] of the newest listing.
     newest: Newest<(i64, i32)>,
 }
@@ -233,14 +225,6 @@ struct Picture {
 }
 
 impl ObserverTask {
-    async fn run(self) {
-        let observed = self.observed.clone();
-        let sessions = EachSession::of(&self.connection);
-        let path = self.path.clone();
-        observe(observed, sessions, &path, self, |task, session| task.follow_in(session).boxed())
-            .await;
-    }
-
     /// Follows the members in one session, until the servers refuse.
     async fn follow_in(&mut self, session: &Session) -> Error {
         // About as often as the session lease is renewed.
@@ -260,10 +244,10 @@ impl ObserverTask {
                 }
                 Ok(false) => sleep(pause).await,
                 Err(failure @ Failure::Refused(_)) => {
-                    return failure.into_error(self.path.as_str(), "list");
+                    return failure.into_error(self.feed.path.as_str(), "list");
                 }
                 Err(failure) => {
-                    tracing::debug!(path = %self.path, ?failure, "looks again");
+                    tracing::debug!(path = %self.feed.path, ?failure, "looks again");
                     metrics::retried(Operation::FOLLOW);
                     sleep(pause).await;
                 }
@@ -286,14 +270,14 @@ impl ObserverTask {
                 if !*is_fresh {
                     client.sync().await?;
                 }
-                let listing = picture.list(session, &client, &self.path).await?;
+                let listing = picture.list(session, &client, &self.feed.path).await?;
                 *is_fresh = self.newest.admits(listing.as_ref().map(age));
                 if !*is_fresh {
                     picture.listed = None;
                     return Ok(false);
                 }
             }
-            let all_exist = picture.read(session, &client, &self.path).await?;
+            let all_exist = picture.read(session, &client, &self.feed.path).await?;
             picture.take_events();
             if !all_exist {
                 // A member has left since the listing.
@@ -309,16 +293,14 @@ impl ObserverTask {
     fn report(&self, picture: &Picture) {
         let is_member = |known: &Known| known.node.owner != 0 || known.node.change.czxid == 0;
         let known = picture.members.iter().filter(|(_, known)| is_member(known));
-        let members = known.map(|(name, known)| Member::new(&self.path, name, &known.node));
+        let members = known.map(|(name, known)| Member::new(&self.feed.path, name, &known.node));
         let mut members: Vec<_> = members.collect();
         // Escaped ids have another order than their names.
         members.sort_by(|one, other| one.id.cmp(&other.id));
         let members = Members(members.into());
-        self.observed.send_if_modified(|observed| {
-            let is_news = !matches!(observed, Observed::Is(reported) if *reported == members);
-            if is_news {
-                *observed = Observed::Is(members);
-            }
+        self.feed.last.send_if_modified(|last| {
+            let is_news = last.as_ref() != Some(&members);
+            *last = Some(members);
             is_news
         });
     }

@@ -21,21 +21,19 @@ use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream};
-use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::client::{Client, Failure, LinkState, LinkWatch, Node, WatchPermit};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
-use crate::lock_path::LockPath;
 use crate::metrics::{self, Operation};
 use crate::queue::rules::admission::Family;
-use crate::recipes::shared::observation::{Newest, Observation, Observed, observe};
+use crate::recipes::shared::observation::{Feed, Newest, Observation, follow};
 use crate::recipes::shared::participants::{Participant, first};
 use crate::recipes::shared::recipe::Recipe;
-use crate::session::follower::{EachSession, NodeFollower};
-use crate::session::{Connection, Session};
+use crate::session::Session;
+use crate::session::follower::NodeFollower;
 
 /// Reports the current leader without being a candidate.
 ///
@@ -89,16 +87,12 @@ impl Curator {
 
 impl LeaderObserver {
     pub(super) fn new(recipe: Recipe, family: Family) -> Self {
-        let (observed, leaders) = Observation::new();
-        let connection = recipe.curator.connection();
-        let task = ObserverTask {
-            connection: connection.clone(),
-            path: recipe.path.clone(),
-            family,
-            observed,
-            newest: Newest::new(),
-        };
-        connection.spawn(task.run());
+        let feed = Feed::new(&recipe.path, None);
+        let leaders = feed.observe();
+        let task = ObserverTask { feed: feed.clone(), family, newest: Newest::new() };
+        follow(&feed, recipe.curator.connection(), task, |task, session| {
+            task.follow_in(session).boxed()
+        });
         Self { recipe, leaders }
     }
 
@@ -123,7 +117,7 @@ impl LeaderObserver {
     /// [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied), [`ErrorKind::Refused`](crate::ErrorKind::Refused):
     /// the path may not be read; [`ErrorKind::Closed`](crate::ErrorKind::Closed): the [`Curator`] is closed.
     pub async fn changed(&mut self) -> Result<Option<Participant>, Error> {
-        self.leaders.changed().await.map_err(|error| error.at(&self.recipe.path))
+        self.leaders.changed().await
     }
 }
 
@@ -154,24 +148,13 @@ impl fmt::Debug for LeaderObserver {
 /// The task that follows the leader.
 #[derive(Debug)]
 struct ObserverTask {
-    connection: Arc<Connection>,
-    path: LockPath,
+    feed: Arc<Feed<Option<Participant>>>,
     family: Family,
-    observed: watch::Sender<Observed<Option<Participant>>>,
     /// The transaction that created the node of the newest leader.
     newest: Newest<FencingToken>,
 }
 
 impl ObserverTask {
-    /// Follows the leader until no handle is left, or no further session will be opened.
-    async fn run(self) {
-        let observed = self.observed.clone();
-        let sessions = EachSession::of(&self.connection);
-        let path = self.path.clone();
-        observe(observed, sessions, &path, self, |task, session| task.follow_in(session).boxed())
-            .await;
-    }
-
     /// Follows the leader in one session, until the servers refuse.
     async fn follow_in(&mut self, session: &Session) -> Error {
         // About as often as the session lease is renewed.
@@ -198,10 +181,10 @@ impl ObserverTask {
                     }
                 }
                 Err(failure @ Failure::Refused(_)) => {
-                    return failure.into_error(self.path.as_str(), "read");
+                    return failure.into_error(self.feed.path.as_str(), "read");
                 }
                 Err(failure) => {
-                    tracing::debug!(path = %self.path, ?failure, "looks again");
+                    tracing::debug!(path = %self.feed.path, ?failure, "looks again");
                     metrics::retried(Operation::FOLLOW);
                     sleep(pause).await;
                 }
@@ -211,7 +194,7 @@ impl ObserverTask {
 
     /// The leader, with a watch that cannot have missed a change since the read, if there is room for one.
     async fn read(&self, session: &Session, client: &Client) -> Result<Seen, Failure> {
-        let path = self.path.as_str();
+        let path = self.feed.path.as_str();
         loop {
             let listed = match client.list(path).await {
                 Err(Failure::NoNode) => None,
@@ -222,7 +205,8 @@ impl ObserverTask {
                 Ok((node, read, watched))
             };
             let children = listed.as_deref().unwrap_or_default();
-            if let Some((leader, watched)) = first(children, &self.path, &self.family, read).await?
+            if let Some((leader, watched)) =
+                first(children, &self.feed.path, &self.family, read).await?
             {
                 return Ok((Some(leader), watched));
             }
@@ -254,15 +238,13 @@ impl ObserverTask {
         if !self.newest.admits(leader.as_ref().and_then(|leader| leader.fencing_token)) {
             return false;
         }
-        self.observed.send_if_modified(|observed| {
-            if let (Some(leader), Observed::Is(Some(reported))) = (&mut leader, &observed) {
+        self.feed.last.send_if_modified(|last| {
+            if let (Some(leader), Some(Some(reported))) = (&mut leader, &last) {
                 leader.keep_identity_of(reported);
             }
-            let news = !matches!(observed, Observed::Is(reported) if *reported == leader);
-            if news {
-                *observed = Observed::Is(leader);
-            }
-            news
+            let is_news = last.as_ref() != Some(&leader);
+            *last = Some(leader);
+            is_news
         });
         true
     }
