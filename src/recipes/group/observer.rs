@@ -24,15 +24,15 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, FuturesUnordered, Stream, StreamExt};
 use tokio::task::unconstrained;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use crate::client::{Client, Failure, LinkState, LinkWatch, Listing, Node, NodeEvent, WatchPermit};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
 use crate::lock_path::{LockPath, unescape_segment};
-use crate::metrics::{self, Operation};
-use crate::recipes::shared::observation::{Feed, Newest, Observation, follow};
+use crate::metrics;
+use crate::recipes::shared::observation::{Feed, Look, Newest, Observation, follow};
 use crate::recipes::shared::recipe::Recipe;
 use crate::session::Session;
 
@@ -102,8 +102,8 @@ impl Curator {
         let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::GROUP_MEMBER)?;
         let feed = Feed::new(&recipe.path, None);
         let members = feed.observe();
-        let task = ObserverTask { feed: feed.clone(), newest: Newest::new() };
-        follow(&feed, self.connection(), task, |task, session| task.follow_in(session).boxed());
+        let task = ObserverTask { newest: Newest::new(), picture: Picture::default() };
+        follow(feed, self.connection(), task);
         Ok(GroupObserver { recipe, members })
     }
 }
@@ -187,9 +187,9 @@ impl Member {
 
 /// The task that follows the members.
 struct ObserverTask {
-    feed: Arc<Feed<Members>>,
     /// The [age] of the newest listing.
     newest: Newest<(i64, i32)>,
+    picture: Picture,
 }
 
 /// The number of reads in flight.
@@ -224,89 +224,59 @@ struct Picture {
     polled: Option<Instant>,
 }
 
-impl ObserverTask {
-    /// Follows the members in one session, until the servers refuse.
-    async fn follow_in(&mut self, session: &Session) -> Error {
-        // About as often as the session lease is renewed.
-        let pause = session.timeout() / 6;
-        let mut picture = Picture::default();
-        let mut is_fresh = false;
+impl Look<Members> for ObserverTask {
+    fn begin_session(&mut self) {
         self.newest.begin_session();
-        loop {
-            let Ok(link) = session.client().map(|client| client.watch_link()) else {
-                // The supervisor is about to end the session.
-                return pending().await;
-            };
-            match self.look(session, &mut picture, &mut is_fresh).await {
-                Ok(true) => {
-                    self.report(&picture);
-                    picture.changed(link, pause).await;
-                }
-                Ok(false) => sleep(pause).await,
-                Err(failure @ Failure::Refused(_)) => {
-                    return failure.into_error(self.feed.path.as_str(), "list");
-                }
-                Err(failure) => {
-                    tracing::debug!(path = %self.feed.path, ?failure, "looks again");
-                    metrics::retried(Operation::FOLLOW);
-                    sleep(pause).await;
-                }
-            }
-        }
+        self.picture = Picture::default();
     }
 
-    /// Lists and reads what is not known. Returns false if the server shows an older group than the one that was reported.
+    /// Lists and reads what is not known.
     async fn look(
         &mut self,
         session: &Session,
-        picture: &mut Picture,
-        is_fresh: &mut bool,
+        client: &Client,
+        feed: &Feed<Members>,
     ) -> Result<bool, Failure> {
+        let Self { newest, picture } = self;
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let client = session.client()?;
             if picture.listed.is_none() {
-                if !*is_fresh {
-                    client.sync().await?;
-                }
-                let listing = picture.list(session, &client, &self.feed.path).await?;
-                *is_fresh = self.newest.admits(listing.as_ref().map(age));
-                if !*is_fresh {
+                let listing = picture.list(session, client, &feed.path).await?;
+                if !newest.admits(listing.as_ref().map(age)) {
                     picture.listed = None;
                     return Ok(false);
                 }
             }
-            let all_exist = picture.read(session, &client, &self.feed.path).await?;
+            let all_exist = picture.read(session, client, &feed.path).await?;
             picture.take_events();
             if !all_exist {
                 // A member has left since the listing.
                 picture.listed = None;
             }
             if rounds >= ROUNDS || all_exist && !picture.has_news() {
+                feed.report(picture.members(&feed.path));
                 return Ok(true);
             }
         }
     }
 
-    /// Reports the members if they have changed.
-    fn report(&self, picture: &Picture) {
-        let is_member = |known: &Known| known.node.owner != 0 || known.node.change.czxid == 0;
-        let known = picture.members.iter().filter(|(_, known)| is_member(known));
-        let members = known.map(|(name, known)| Member::new(&self.feed.path, name, &known.node));
-        let mut members: Vec<_> = members.collect();
-        // Escaped ids have another order than their names.
-        members.sort_by(|one, other| one.id.cmp(&other.id));
-        let members = Members(members.into());
-        self.feed.last.send_if_modified(|last| {
-            let is_news = last.as_ref() != Some(&members);
-            *last = Some(members);
-            is_news
-        });
+    async fn changed(&mut self, _: &Session, link: LinkWatch, pause: Duration) {
+        self.picture.changed(link, pause).await;
     }
 }
 
 impl Picture {
+    fn members(&self, path: &LockPath) -> Members {
+        let is_member = |known: &Known| known.node.owner != 0 || known.node.change.czxid == 0;
+        let known = self.members.iter().filter(|(_, known)| is_member(known));
+        let members = known.map(|(name, known)| Member::new(path, name, &known.node));
+        let mut members: Vec<_> = members.collect();
+        // Escaped ids have another order than their names.
+        members.sort_by(|one, other| one.id.cmp(&other.id));
+        Members(members.into())
+    }
+
     /// Lists the group, with a watch if there is room for one. `None` if the group does not exist.
     async fn list(
         &mut self,

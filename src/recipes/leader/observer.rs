@@ -16,8 +16,8 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream};
@@ -27,9 +27,10 @@ use crate::client::{Client, Failure, LinkState, LinkWatch, Node, WatchPermit};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
-use crate::metrics::{self, Operation};
+use crate::lock_path::LockPath;
+use crate::metrics;
 use crate::queue::rules::admission::Family;
-use crate::recipes::shared::observation::{Feed, Newest, Observation, follow};
+use crate::recipes::shared::observation::{Feed, Look, Newest, Observation, follow};
 use crate::recipes::shared::participants::{Participant, first};
 use crate::recipes::shared::recipe::Recipe;
 use crate::session::Session;
@@ -89,10 +90,8 @@ impl LeaderObserver {
     pub(super) fn new(recipe: Recipe, family: Family) -> Self {
         let feed = Feed::new(&recipe.path, None);
         let leaders = feed.observe();
-        let task = ObserverTask { feed: feed.clone(), family, newest: Newest::new() };
-        follow(&feed, recipe.curator.connection(), task, |task, session| {
-            task.follow_in(session).boxed()
-        });
+        let task = ObserverTask { family, newest: Newest::new(), watched: None };
+        follow(feed, recipe.curator.connection(), task);
         Self { recipe, leaders }
     }
 
@@ -146,107 +145,42 @@ impl fmt::Debug for LeaderObserver {
 }
 
 /// The task that follows the leader.
-#[derive(Debug)]
 struct ObserverTask {
-    feed: Arc<Feed<Option<Participant>>>,
     family: Family,
     /// The transaction that created the node of the newest leader.
     newest: Newest<FencingToken>,
+    /// The watch of the last look, if there was room for one.
+    watched: Option<Watched>,
 }
 
-impl ObserverTask {
-    /// Follows the leader in one session, until the servers refuse.
-    async fn follow_in(&mut self, session: &Session) -> Error {
-        // About as often as the session lease is renewed.
-        let pause = session.timeout() / 6;
-        let mut fresh = false;
+impl Look<Option<Participant>> for ObserverTask {
+    fn begin_session(&mut self) {
         self.newest.begin_session();
-        loop {
-            let read = async {
-                let client = session.client()?;
-                if !fresh {
-                    client.sync().await?;
-                }
-                let link = client.watch_link();
-                let (leader, watched) = self.read(session, &client).await?;
-                Ok((leader, watched, link))
-            };
-            match read.await {
-                Ok((leader, watched, link)) => {
-                    // A server that shows an older leader lags.
-                    fresh = self.report(leader);
-                    match watched {
-                        Some(watched) if fresh => until_changed(session, watched, link).await,
-                        _ => sleep(pause).await,
-                    }
-                }
-                Err(failure @ Failure::Refused(_)) => {
-                    return failure.into_error(self.feed.path.as_str(), "read");
-                }
-                Err(failure) => {
-                    tracing::debug!(path = %self.feed.path, ?failure, "looks again");
-                    metrics::retried(Operation::FOLLOW);
-                    sleep(pause).await;
-                }
-            }
-        }
     }
 
-    /// The leader, with a watch that cannot have missed a change since the read, if there is room for one.
-    async fn read(&self, session: &Session, client: &Client) -> Result<Seen, Failure> {
-        let path = self.feed.path.as_str();
-        loop {
-            let listed = match client.list(path).await {
-                Err(Failure::NoNode) => None,
-                listing => Some(listing?.children),
-            };
-            let read = |node: String| async move {
-                let (read, watched) = read_leader(session, client, &node).await?;
-                Ok((node, read, watched))
-            };
-            let children = listed.as_deref().unwrap_or_default();
-            if let Some((leader, watched)) =
-                first(children, &self.feed.path, &self.family, read).await?
-            {
-                return Ok((Some(leader), watched));
-            }
-            let Some(room) = session.try_reserve_spare_watch(path) else { return Ok((None, None)) };
-            // A watch that was set too late is dropped, and the path is listed again.
-            let changed = if listed.is_none() {
-                match client.look_and_watch(path).await? {
-                    (Some(_), _) => continue,
-                    (None, watch) => watch.map(drop).boxed(),
-                }
-            } else {
-                match client.list_and_watch(path).await {
-                    Err(Failure::NoNode) => continue,
-                    Err(failure) => return Err(failure),
-                    Ok((listing, _))
-                        if listing.children.iter().any(|name| self.family.counts(name)) =>
-                    {
-                        continue;
-                    }
-                    Ok((_, watch)) => watch.fired().boxed(),
-                }
-            };
-            return Ok((None, Some(Watched::Path { changed, _room: room })));
-        }
-    }
-
-    /// Reports the leader if it has changed. Returns `false` if it is older than the one that was reported last.
-    fn report(&mut self, mut leader: Option<Participant>) -> bool {
+    async fn look(
+        &mut self,
+        session: &Session,
+        client: &Client,
+        feed: &Feed<Option<Participant>>,
+    ) -> Result<bool, Failure> {
+        let (mut leader, watched) = read(session, client, &feed.path, &self.family).await?;
         if !self.newest.admits(leader.as_ref().and_then(|leader| leader.fencing_token)) {
-            return false;
+            return Ok(false);
         }
-        self.feed.last.send_if_modified(|last| {
-            if let (Some(leader), Some(Some(reported))) = (&mut leader, &last) {
-                leader.keep_identity_of(reported);
-            }
-            let is_news = last.as_ref() != Some(&leader);
-            *last = Some(leader);
-            is_news
-        });
-        true
+        if let (Some(leader), Some(Some(reported))) = (&mut leader, &*feed.last.borrow()) {
+            leader.keep_identity_of(reported);
+        }
+        feed.report(leader);
+        self.watched = watched;
+        Ok(true)
+    }
+
+    async fn changed(&mut self, session: &Session, link: LinkWatch, pause: Duration) {
+        match self.watched.take() {
+            Some(watched) => until_changed(session, watched, link).await,
+            None => sleep(pause).await,
+        }
     }
 }
 
@@ -259,6 +193,49 @@ enum Watched {
 }
 
 type Seen = (Option<Participant>, Option<Watched>);
+
+/// The leader, with a watch that cannot have missed a change since the read, if there is room for one.
+async fn read(
+    session: &Session,
+    client: &Client,
+    path: &LockPath,
+    family: &Family,
+) -> Result<Seen, Failure> {
+    loop {
+        let listed = match client.list(path.as_str()).await {
+            Err(Failure::NoNode) => None,
+            listing => Some(listing?.children),
+        };
+        let read = |node: String| async move {
+            let (read, watched) = read_leader(session, client, &node).await?;
+            Ok((node, read, watched))
+        };
+        let children = listed.as_deref().unwrap_or_default();
+        if let Some((leader, watched)) = first(children, path, family, read).await? {
+            return Ok((Some(leader), watched));
+        }
+        let Some(room) = session.try_reserve_spare_watch(path.as_str()) else {
+            return Ok((None, None));
+        };
+        // A watch that was set too late is dropped, and the path is listed again.
+        let changed = if listed.is_none() {
+            match client.look_and_watch(path.as_str()).await? {
+                (Some(_), _) => continue,
+                (None, watch) => watch.map(drop).boxed(),
+            }
+        } else {
+            match client.list_and_watch(path.as_str()).await {
+                Err(Failure::NoNode) => continue,
+                Err(failure) => return Err(failure),
+                Ok((listing, _)) if listing.children.iter().any(|name| family.counts(name)) => {
+                    continue;
+                }
+                Ok((_, watch)) => watch.fired().boxed(),
+            }
+        };
+        return Ok((None, Some(Watched::Path { changed, _room: room })));
+    }
+}
 
 /// Reads a leader's node, and watches it if there is room.
 async fn read_leader(

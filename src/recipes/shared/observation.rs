@@ -1,14 +1,18 @@
 //! [`Feed`] and [`Observation`]: the reports of a task that follows something, as the task and as its handles see them.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use tokio::sync::{SetOnce, watch};
+use tokio::time::sleep;
 
 use super::waiting::Waiting;
+use crate::client::{Client, Failure, LinkWatch};
 use crate::error::Error;
 use crate::lock_path::LockPath;
+use crate::metrics::{self, Operation};
 use crate::session::follower::EachSession;
 use crate::session::{Connection, Session};
 
@@ -31,6 +35,18 @@ impl<T> Feed<T> {
     /// An observation of the reports from now on.
     pub(crate) fn observe(self: &Arc<Self>) -> Observation<T> {
         Observation { feed: self.clone(), reports: self.last.subscribe(), waiting: Waiting::new() }
+    }
+
+    /// Reports something, unless it is the last report.
+    pub(crate) fn report(&self, report: T)
+    where
+        T: PartialEq,
+    {
+        self.last.send_if_modified(|last| {
+            let is_news = last.as_ref() != Some(&report);
+            *last = Some(report);
+            is_news
+        });
     }
 
     /// Records why the task ended. Only the first reason counts.
@@ -121,18 +137,24 @@ where
     }
 }
 
+/// The work of a task that follows something.
+pub(crate) trait Follow<T>: Send + 'static {
+    /// Follows it in one session. Returns why the task ends, if it does so before the session.
+    fn follow_in(
+        &mut self,
+        session: &Session,
+        feed: &Feed<T>,
+    ) -> impl Future<Output = Error> + Send;
+}
+
 /// Spawns a task that follows something in one session after another, until no handle of the feed is left, no further session will be
-/// opened, or `follow_in` returns. `follow_in` follows it in one session, and returns why it does not go on.
-pub(crate) fn follow<T, F>(
-    feed: &Arc<Feed<T>>,
+/// opened, or the task ends by itself.
+pub(crate) fn follow<T: Send + Sync + 'static>(
+    feed: Arc<Feed<T>>,
     connection: &Arc<Connection>,
-    mut task: F,
-    follow_in: impl for<'a> Fn(&'a mut F, &'a Session) -> BoxFuture<'a, Error> + Send + Sync + 'static,
-) where
-    T: Send + Sync + 'static,
-    F: Send + 'static,
-{
-    let feed = EndOnDrop(feed.clone());
+    mut task: impl Follow<T>,
+) {
+    let feed = EndOnDrop(feed);
     let mut sessions = EachSession::of(connection);
     connection.spawn(async move {
         let EndOnDrop(feed) = &feed;
@@ -142,7 +164,7 @@ pub(crate) fn follow<T, F>(
                     Ok(session) => session,
                     Err(error) => return error.while_doing(&feed.path),
                 };
-                let followed = follow_in(&mut task, &session);
+                let followed = task.follow_in(&session, feed);
                 if let Some(error) = sessions.while_it_lasts(followed).await {
                     return error;
                 }
@@ -154,6 +176,63 @@ pub(crate) fn follow<T, F>(
             error = ended => feed.end(error),
         }
     });
+}
+
+/// The work of an observer: to look again and again, and never to report an older state after a newer one. The servers never show a
+/// session an older state than it has seen, and a new session begins with a `sync`. A refusal ends the task.
+pub(crate) trait Look<T>: Send + 'static {
+    /// Forgets what is known of the session before.
+    fn begin_session(&mut self);
+
+    /// Looks, and reports what has changed. Returns false if the server shows an older state than the one that was reported: then the
+    /// next look is behind a `sync`.
+    fn look(
+        &mut self,
+        session: &Session,
+        client: &Client,
+        feed: &Feed<T>,
+    ) -> impl Future<Output = Result<bool, Failure>> + Send;
+
+    /// Waits until the next look may find something else. `link` cannot have missed a change since the last look. Without a watch,
+    /// the wait is a `pause`.
+    fn changed(
+        &mut self,
+        session: &Session,
+        link: LinkWatch,
+        pause: Duration,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+impl<T: Send + Sync, L: Look<T>> Follow<T> for L {
+    async fn follow_in(&mut self, session: &Session, feed: &Feed<T>) -> Error {
+        // About as often as the session lease is renewed.
+        let pause = session.timeout() / 6;
+        let mut is_fresh = false;
+        self.begin_session();
+        loop {
+            let look = async {
+                let client = session.client()?;
+                if !is_fresh {
+                    client.sync().await?;
+                }
+                let link = client.watch_link();
+                is_fresh = self.look(session, &client, feed).await?;
+                Ok(link)
+            };
+            match look.await {
+                Ok(link) if is_fresh => self.changed(session, link, pause).await,
+                Ok(_) => sleep(pause).await,
+                Err(failure @ Failure::Refused(_)) => {
+                    return failure.into_error(feed.path.as_str(), "list");
+                }
+                Err(failure) => {
+                    tracing::debug!(path = %feed.path, ?failure, "looks again");
+                    metrics::retried(Operation::FOLLOW);
+                    sleep(pause).await;
+                }
+            }
+        }
+    }
 }
 
 /// The newest state that an observer has reported, by a key that grows from one state to the next.

@@ -7,22 +7,18 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-
 use super::latest::LatestCount;
 use crate::client::{Failure, LinkState, LinkWatch};
 use crate::error::Error;
 use crate::metrics::{self, Operation};
-use crate::recipes::shared::observation;
+use crate::recipes::shared::observation::{self, Feed, Follow};
 use crate::session::follower::NodeFollower;
 use crate::session::{Connection, Session};
 
 /// Follows the node until no handle and no watch is left, or the `Curator` is closed.
 pub(super) fn follow(connection: &Arc<Connection>, latest: &Arc<LatestCount>) {
     let task = CountTask { latest: latest.clone(), is_later_session: false };
-    observation::follow(&latest.feed, connection, task, |task, session| {
-        task.follow_in(session).boxed()
-    });
+    observation::follow(latest.feed.clone(), connection, task);
 }
 
 struct CountTask {
@@ -30,10 +26,10 @@ struct CountTask {
     is_later_session: bool,
 }
 
-impl CountTask {
+impl Follow<i32> for CountTask {
     /// Follows the node in one session, until that ends. In a later session and after a reconnect, watches report the first value
     /// that is read, even if it is the same.
-    async fn follow_in(&mut self, session: &Session) -> Error {
+    async fn follow_in(&mut self, session: &Session, feed: &Feed<i32>) -> Error {
         let latest = &self.latest;
         let mut again = self.is_later_session;
         self.is_later_session = true;
@@ -43,7 +39,7 @@ impl CountTask {
             // The supervisor is about to end the session.
             return pending().await;
         };
-        let mut follower = NodeFollower::new(latest.path().as_str());
+        let mut follower = NodeFollower::new(feed.path.as_str());
         loop {
             let limit = match read(session, latest, &mut follower, again).await {
                 Ok(()) => {
@@ -52,7 +48,7 @@ impl CountTask {
                 }
                 Err(Failure::SessionOver(_)) => return pending().await,
                 Err(failure) => {
-                    tracing::debug!(path = %latest.path(), ?failure, "reads again");
+                    tracing::debug!(path = %feed.path, ?failure, "reads again");
                     metrics::retried(Operation::FOLLOW);
                     Some(pause)
                 }
