@@ -26,7 +26,7 @@ use futures_util::stream::{self, FuturesUnordered, Stream, StreamExt};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
-use crate::client::{Client, Failure, LinkState, LinkWatch, Listing, Node, NodeEvent, WatchPermit};
+use crate::client::{Client, Failure, LinkState, LinkWatch, Listing, Node, NodeEvent};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
@@ -35,6 +35,7 @@ use crate::metrics;
 use crate::recipes::shared::observation::{Feed, Look, Newest, Observation, follow};
 use crate::recipes::shared::recipe::Recipe;
 use crate::session::Session;
+use crate::session::follower::list_or_await_create;
 
 /// Reports the members of a group, without being one.
 ///
@@ -287,7 +288,12 @@ impl Picture {
         let room = session.try_reserve_spare_watch(path.as_str());
         self.has_watch = room.is_some();
         let listing = match room {
-            Some(room) => self.list_and_watch(client, path, room).await?,
+            Some(room) => {
+                let (listing, changed) =
+                    list_or_await_create(client, path.as_str(), room, true).await?;
+                self.listed = Some(changed);
+                listing
+            }
             None => match client.list(path.as_str()).await {
                 Err(Failure::NoNode) => None,
                 listing => Some(listing?),
@@ -301,33 +307,6 @@ impl Picture {
         let new = names.into_iter().filter(|name| !self.members.contains_key(*name));
         self.unread.extend(new.cloned());
         Ok(listing)
-    }
-
-    async fn list_and_watch(
-        &mut self,
-        client: &Client,
-        path: &LockPath,
-        room: WatchPermit,
-    ) -> Result<Option<Listing>, Failure> {
-        loop {
-            match client.list_and_watch(path.as_str()).await {
-                Ok((listing, watch)) => {
-                    self.listed = Some(watch.with(room).fired().boxed());
-                    return Ok(Some(listing));
-                }
-                Err(Failure::NoNode) => {}
-                Err(failure) => return Err(failure),
-            }
-            // The watch waits for the create of the group. One that was set too late is dropped.
-            if let (None, watch) = client.look_and_watch(path.as_str()).await? {
-                let created = async move {
-                    watch.await;
-                    drop(room);
-                };
-                self.listed = Some(created.boxed());
-                return Ok(None);
-            }
-        }
     }
 
     /// Reads what has to be read. Returns false if one of these znodes does not exist.

@@ -19,11 +19,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::Stream;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, Stream};
 use tokio::time::sleep;
 
-use crate::client::{Client, Failure, LinkState, LinkWatch, Node, WatchPermit};
+use crate::client::{Client, Failure, LinkState, LinkWatch, Node};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
@@ -34,7 +34,7 @@ use crate::recipes::shared::observation::{Feed, Look, Newest, Observation, follo
 use crate::recipes::shared::participants::{Participant, first};
 use crate::recipes::shared::recipe::Recipe;
 use crate::session::Session;
-use crate::session::follower::NodeFollower;
+use crate::session::follower::{NodeFollower, list_or_await_create};
 
 /// Reports the current leader without being a candidate.
 ///
@@ -189,7 +189,7 @@ enum Watched {
     /// On the leader's node.
     Leader(NodeFollower),
     /// On the path or its children, while there is no leader.
-    Path { changed: BoxFuture<'static, ()>, _room: WatchPermit },
+    Path(BoxFuture<'static, ()>),
 }
 
 type Seen = (Option<Participant>, Option<Watched>);
@@ -217,23 +217,13 @@ async fn read(
         let Some(room) = session.try_reserve_spare_watch(path.as_str()) else {
             return Ok((None, None));
         };
-        // A watch that was set too late is dropped, and the path is listed again.
-        let changed = if listed.is_none() {
-            match client.look_and_watch(path.as_str()).await? {
-                (Some(_), _) => continue,
-                (None, watch) => watch.map(drop).boxed(),
-            }
-        } else {
-            match client.list_and_watch(path.as_str()).await {
-                Err(Failure::NoNode) => continue,
-                Err(failure) => return Err(failure),
-                Ok((listing, _)) if listing.children.iter().any(|name| family.counts(name)) => {
-                    continue;
-                }
-                Ok((_, watch)) => watch.fired().boxed(),
-            }
-        };
-        return Ok((None, Some(Watched::Path { changed, _room: room })));
+        let exists = listed.is_some();
+        let (listing, changed) = list_or_await_create(client, path.as_str(), room, exists).await?;
+        let listed = listing.map(|listing| listing.children).unwrap_or_default();
+        if !listed.iter().any(|name| family.counts(name)) {
+            return Ok((None, Some(Watched::Path(changed))));
+        }
+        // A candidate has come since the first listing.
     }
 }
 
@@ -279,7 +269,7 @@ impl Watched {
     async fn changed(&mut self) {
         match self {
             Self::Leader(follower) => drop(follower.changed(None).await),
-            Self::Path { changed, .. } => changed.await,
+            Self::Path(changed) => changed.await,
         }
     }
 
@@ -287,7 +277,7 @@ impl Watched {
     fn leader(&self) -> Option<&str> {
         match self {
             Self::Leader(follower) => Some(&follower.node),
-            Self::Path { .. } => None,
+            Self::Path(_) => None,
         }
     }
 }
