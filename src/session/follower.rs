@@ -57,6 +57,18 @@ pub(crate) struct NodeFollower {
 }
 
 impl NodeFollower {
+    /// Reads a node as [`read_or_look`] does, with a watch if the session has room to spare.
+    pub(crate) async fn of(
+        session: &Session,
+        client: &Client,
+        node: &str,
+    ) -> Result<(Self, Node), Failure> {
+        let mut follower = Self::new(node);
+        let room = session.try_reserve_spare_watch(node);
+        let read = read_or_look(session, node, follower.read(client, room)).await?;
+        Ok((follower, read))
+    }
+
     pub(crate) fn new(node: &str) -> Self {
         Self { node: node.to_owned(), armed: None }
     }
@@ -95,6 +107,21 @@ impl NodeFollower {
         }
         self.armed = None;
         Some(event)
+    }
+}
+
+/// Awaits a read of a node. Without the permission to read it, the node is looked at, without a watch: any client that may list the
+/// path may know that the node exists, but a server that hides a node need not report its deletion.
+pub(crate) async fn read_or_look(
+    session: &Session,
+    node: &str,
+    read: impl Future<Output = Result<Node, Failure>>,
+) -> Result<Node, Failure> {
+    match read.await {
+        Err(Failure::Refused(error)) if error.is_no_auth() => {
+            session.request(|client| client.look(node)).await?.ok_or(Failure::NoNode)
+        }
+        read => read,
     }
 }
 

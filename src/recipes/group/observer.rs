@@ -35,7 +35,7 @@ use crate::metrics;
 use crate::recipes::shared::observation::{Feed, Look, Newest, Observation, follow};
 use crate::recipes::shared::recipe::Recipe;
 use crate::session::Session;
-use crate::session::follower::list_or_await_create;
+use crate::session::follower::{NodeFollower, list_or_await_create};
 
 /// Reports the members of a group, without being one.
 ///
@@ -206,7 +206,7 @@ struct Known {
 }
 
 /// A watch, which resolves with the name of its member.
-type Watching = BoxFuture<'static, (String, NodeEvent)>;
+type Watching = BoxFuture<'static, (String, Option<NodeEvent>)>;
 
 /// The state of the task in one session.
 #[derive(Default)]
@@ -397,8 +397,8 @@ impl Picture {
         }
     }
 
-    fn has_changed(&mut self, name: String, event: NodeEvent) {
-        if event == NodeEvent::Deleted {
+    fn has_changed(&mut self, name: String, event: Option<NodeEvent>) {
+        if event == Some(NodeEvent::Deleted) {
             self.members.remove(&name);
         } else if self.members.contains_key(&name) {
             self.unread.insert(name);
@@ -417,33 +417,18 @@ impl Picture {
     }
 }
 
-/// Reads a member's znode, with a watch if there is room for one. Without the permission to read it, the znode is only looked at.
+/// Reads a member's znode, with a watch if there is room for one.
 async fn read(
     session: &Session,
     client: &Client,
     path: &LockPath,
     name: &str,
 ) -> Result<(Node, Option<Watching>), Failure> {
-    let node = path.child(name);
-    let read = match session.try_reserve_spare_watch(&node) {
-        Some(room) => client.read_and_watch(&node).await.map(|(node, watch)| {
-            let name = name.to_owned();
-            let fired = async move {
-                let event = watch.await;
-                drop(room);
-                (name, event)
-            };
-            (node, Some(fired.boxed()))
-        }),
-        None => client.read(&node).await.map(|node| (node, None)),
-    };
-    match read {
-        Err(Failure::Refused(_)) => {
-            let found = client.look(&node).await?.ok_or(Failure::NoNode)?;
-            Ok((found, None))
-        }
-        read => read,
-    }
+    let (mut follower, node) = NodeFollower::of(session, client, &path.child(name)).await?;
+    let name = name.to_owned();
+    let is_watched = follower.is_watched();
+    let fired = async move { (name, follower.changed(None).await) };
+    Ok((node, is_watched.then(|| fired.boxed())))
 }
 
 /// The transaction that created the group's znode, and the number of changes of its children.

@@ -19,11 +19,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::Stream;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, Stream};
 use tokio::time::sleep;
 
-use crate::client::{Client, Failure, LinkState, LinkWatch, Node};
+use crate::client::{Client, Failure, LinkState, LinkWatch};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
@@ -44,7 +44,7 @@ use crate::session::follower::{NodeFollower, list_or_await_create};
 ///   new leader has a smaller token, that leader is reported a session timeout later.
 /// * **As the servers know it**: the leader is the first candidate. That process may not know yet that it leads, or may already
 ///   have lost its lease. If two leaders must never act together, compare fencing tokens.
-/// * **A leader whose node may not be read** is reported without its identity, if this session has room for another watch.
+/// * **A leader whose node may not be read** is reported without its identity.
 /// * **Cheap**: an observer watches the leader's node, and sends two reads when the node is deleted. While there is no leader, it
 ///   watches the path. It never watches another candidate.
 ///
@@ -185,11 +185,10 @@ impl Look<Option<Participant>> for ObserverTask {
 }
 
 /// A watch that fires when the leader may have changed.
-enum Watched {
-    /// On the leader's node.
-    Leader(NodeFollower),
-    /// On the path or its children, while there is no leader.
-    Path(BoxFuture<'static, ()>),
+struct Watched {
+    /// The path of the leader's node, which is watched. `None` if there is no leader: the path or its children are watched.
+    leader: Option<String>,
+    fired: BoxFuture<'static, ()>,
 }
 
 type Seen = (Option<Participant>, Option<Watched>);
@@ -207,11 +206,18 @@ async fn read(
             listing => Some(listing?.children),
         };
         let read = |node: String| async move {
-            let (read, watched) = read_leader(session, client, &node).await?;
-            Ok((node, read, watched))
+            let (follower, read) = NodeFollower::of(session, client, &node).await?;
+            Ok((node, read, follower))
         };
         let children = listed.as_deref().unwrap_or_default();
-        if let Some((leader, watched)) = first(children, path, family, read).await? {
+        if let Some((leader, mut follower)) = first(children, path, family, read).await? {
+            let watched = follower.is_watched().then(|| Watched {
+                leader: Some(leader.node.clone()),
+                fired: async move {
+                    follower.changed(None).await;
+                }
+                .boxed(),
+            });
             return Ok((Some(leader), watched));
         }
         let Some(room) = session.try_reserve_spare_watch(path.as_str()) else {
@@ -221,63 +227,25 @@ async fn read(
         let (listing, changed) = list_or_await_create(client, path.as_str(), room, exists).await?;
         let listed = listing.map(|listing| listing.children).unwrap_or_default();
         if !listed.iter().any(|name| family.counts(name)) {
-            return Ok((None, Some(Watched::Path(changed))));
+            return Ok((None, Some(Watched { leader: None, fired: changed })));
         }
         // A candidate has come since the first listing.
     }
 }
 
-/// Reads a leader's node, and watches it if there is room.
-async fn read_leader(
-    session: &Session,
-    client: &Client,
-    node: &str,
-) -> Result<(Node, Option<Watched>), Failure> {
-    let room = session.try_reserve_spare_watch(node);
-    let has_room = room.is_some();
-    let mut follower = NodeFollower::new(node);
-    match follower.read(client, room).await {
-        Ok(read) => Ok((read, has_room.then_some(Watched::Leader(follower)))),
-        // Without an identity and without a watch: a server that hides a node need not report its deletion.
-        Err(Failure::Refused(_)) if has_room => {
-            let found = client.look(node).await?.ok_or(Failure::NoNode)?;
-            Ok((found, None))
-        }
-        // A node that may not be read says nothing about the path.
-        Err(Failure::Refused(error)) => Err(Failure::NotNow(error)),
-        Err(failure) => Err(failure),
-    }
-}
-
 /// Waits until the watch has fired, or may have missed a change.
-async fn until_changed(session: &Session, mut watched: Watched, mut link: LinkWatch) {
+async fn until_changed(session: &Session, watched: Watched, mut link: LinkWatch) {
+    let Watched { leader, mut fired } = watched;
     loop {
         tokio::select! {
             biased;
-            () = watched.changed() => return,
+            () = &mut fired => return,
             state = link.changed() => {
                 // The client may have missed an event while it was disconnected.
-                if state == LinkState::Connected && !is_still_there(session, watched.leader()).await {
+                if state == LinkState::Connected && !is_still_there(session, leader.as_deref()).await {
                     return;
                 }
             }
-        }
-    }
-}
-
-impl Watched {
-    async fn changed(&mut self) {
-        match self {
-            Self::Leader(follower) => drop(follower.changed(None).await),
-            Self::Path(changed) => changed.await,
-        }
-    }
-
-    /// The path of the leader's node.
-    fn leader(&self) -> Option<&str> {
-        match self {
-            Self::Leader(follower) => Some(&follower.node),
-            Self::Path(_) => None,
         }
     }
 }
@@ -292,7 +260,7 @@ async fn is_still_there(session: &Session, leader: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Change;
+    use crate::client::{Change, Node};
     use crate::queue::rules::node_name::ContenderName;
     use crate::recipes::shared::observation::OLDER_READS;
 
