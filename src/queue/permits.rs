@@ -206,7 +206,7 @@ impl PermitTask {
             };
             if since.elapsed() > connection.settings.session_timeout {
                 // The attempt went well for so long that this is a new failure.
-                retry = RetryLoop::new(&self.request.retry, Operation::ENTER);
+                retry.restart();
             }
             if !retry.backoff(connection, &cause).await {
                 return Err(self.request.gave_up(closed_error(connection).await, cause));
