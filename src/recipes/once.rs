@@ -257,7 +257,7 @@ impl InterProcessOnce {
         if let Some(done) = recipe.in_time(patience, || false, self.done()).await? {
             return Ok(done.into_outcome());
         }
-        let acquired = self.contender.acquire(patience).await;
+        let acquired = self.contender.acquire_with(patience).await;
         let guard = acquired.map_err(|error| if error.is_busy() { self.busy() } else { error })?;
         let prepared = async {
             let done = self.done_before(&guard).await?;
@@ -410,7 +410,7 @@ impl InterProcessOnce {
         let contender =
             Contender::new(recipe, Family::Exclusive(ContenderFilter::Curator), Kind::Lock);
         // Busy: another process cleans up.
-        let guard = contender.acquire(Patience::TRY).await?;
+        let guard = contender.acquire_with(Patience::TRY).await?;
         let session = guard.state().session();
         let listed = session.request(|client| client.list(done.as_str())).await;
         let children =
