@@ -33,7 +33,7 @@ use crate::client::{Failed, Failure, Node};
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::{LockPath, escape_segment};
-use crate::metrics::{self, LockLabels};
+use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::Kind;
@@ -357,7 +357,7 @@ impl InterProcessOnce {
                 ErrorKind::AlreadyExists => return self.done_before(hold).await,
                 ErrorKind::NotFound => self.make_parent(hold).await?,
                 ErrorKind::Unavailable | ErrorKind::OutcomeUnknown if hold.is_held() => {
-                    let pause = retry.next_pause(Duration::ZERO).unwrap_or_default();
+                    let pause = retry.next_endless();
                     curator.connection().pause(pause).await;
                 }
                 _ => return Err(error),
@@ -402,11 +402,7 @@ impl InterProcessOnce {
     /// Removes the old records while no other process does. Else a process that listed the records long ago could remove one
     /// that was made since, of a key that had been removed and ran again.
     async fn remove_old_alone(self, done: LockPath) -> Result<(), Error> {
-        let recipe = Recipe {
-            path: LockPath::parse("path", &self.path.child("cleanup"))?,
-            counted: LockLabels::default(),
-            ..self.contender.recipe.clone()
-        };
+        let recipe = self.contender.recipe.internal(self.path.below("cleanup"));
         let contender =
             Contender::new(recipe, Family::Exclusive(ContenderFilter::Curator), Kind::Lock);
         // Busy: another process cleans up.
