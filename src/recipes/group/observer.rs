@@ -26,7 +26,7 @@ use futures_util::stream::{self, FuturesUnordered, Stream, StreamExt};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
-use crate::client::{Client, Failure, LinkState, LinkWatch, Listing, Node, NodeEvent};
+use crate::client::{Client, Failure, LinkWatch, Listing, Node, NodeEvent};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
@@ -357,7 +357,7 @@ impl Picture {
         if self.has_news() {
             return;
         }
-        let mut reconnected = pin!(async { while link.changed().await != LinkState::Connected {} });
+        let mut reconnected = pin!(link.reconnected());
         loop {
             let listed = async {
                 match &mut self.listed {

@@ -23,7 +23,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream};
 use tokio::time::sleep;
 
-use crate::client::{Client, Failure, LinkState, LinkWatch};
+use crate::client::{Client, Failure, LinkWatch};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
@@ -240,9 +240,9 @@ async fn until_changed(session: &Session, watched: Watched, mut link: LinkWatch)
         tokio::select! {
             biased;
             () = &mut fired => return,
-            state = link.changed() => {
-                // The client may have missed an event while it was disconnected.
-                if state == LinkState::Connected && !is_still_there(session, leader.as_deref()).await {
+            // The client may have missed an event while it was disconnected.
+            () = link.reconnected() => {
+                if !is_still_there(session, leader.as_deref()).await {
                     return;
                 }
             }

@@ -8,7 +8,7 @@ use std::future::pending;
 use std::sync::Arc;
 
 use super::latest::LatestCount;
-use crate::client::{Failure, LinkState, LinkWatch};
+use crate::client::Failure;
 use crate::error::Error;
 use crate::metrics::{self, Operation};
 use crate::recipes::shared::observation::{self, Feed, Follow};
@@ -55,7 +55,7 @@ impl Follow<i32> for CountTask {
             };
             again |= tokio::select! {
                 biased;
-                () = reconnected(&mut link) => true,
+                () = link.reconnected() => true,
                 _ = follower.changed(limit) => false,
             };
         }
@@ -77,9 +77,4 @@ async fn read(
     // An error has been logged already.
     let _ = latest.take(node.data, node.change, again);
     Ok(())
-}
-
-/// Waits until the client is connected again.
-async fn reconnected(link: &mut LinkWatch) {
-    while link.changed().await != LinkState::Connected {}
 }
