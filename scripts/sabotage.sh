@@ -77,7 +77,7 @@ once: a body that failed leaves no record | recipes/once.rs | s/            Err\
 
 once: a clean-up keeps the newest | recipes/once.rs | s/records\.sort\(\);/records.sort();\n        records.reverse();/
 once: a clean-up keeps as many as it should | recipes/once.rs | s/records\.len\(\)\.saturating_sub\(self\.kept\)/records.len() + 1 - self.kept/
-once: a clean-up is alone | recipes/once.rs | s/child\("cleanup"\)/child(\&format!("cleanup-{}", crate::random::guid()))/
+once: a clean-up is alone | recipes/once.rs | s/below\("cleanup"\)/below(\&format!("cleanup-{}", crate::random::guid()))/
 once: old records are removed | recipes/once.rs | s/        self\.remove_old\(\)\.await;\n//
 fenced: the node of the hold is there | recipes/shared/fenced.rs | s/write_while_there\(self\.hold\.node\(\), /write_while_there("\/data", /
 fenced: nothing is written after the hold | recipes/shared/fenced.rs | s/let writing = self\.hold\.fence\(send\)\.map_err\(over\)\?;/let writing = send();\n        let _ = \&over;/

@@ -69,6 +69,11 @@ impl LinkWatch {
         }
     }
 
+    /// Waits until the client is connected again.
+    pub(crate) async fn reconnected(&mut self) {
+        while self.changed().await != LinkState::Connected {}
+    }
+
     /// Returns true if the state has changed since it was seen last, even if it is the same again. After a reconnect the client
     /// reports the change before any later answer.
     pub(crate) fn has_changed(&mut self) -> bool {

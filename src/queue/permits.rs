@@ -60,8 +60,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     fixed: i32,
-    /// Replaces `fixed`.
-    live: Option<watch::Receiver<i32>>,
+    /// Replaces `fixed`. Zero as long as no value is known.
+    live: Option<watch::Receiver<Option<i32>>>,
 }
 
 impl Limit {
@@ -69,13 +69,13 @@ impl Limit {
         Self { fixed, live: None }
     }
 
-    pub(crate) fn live(live: watch::Receiver<i32>) -> Self {
+    pub(crate) fn live(live: watch::Receiver<Option<i32>>) -> Self {
         Self { fixed: 0, live: Some(live) }
     }
 
     /// Returns the limit; 0 if it is negative.
     pub(crate) fn now(&self) -> usize {
-        let now = self.live.as_ref().map_or(self.fixed, |live| *live.borrow());
+        let now = self.live.as_ref().map_or(self.fixed, |live| live.borrow().unwrap_or(0));
         usize::try_from(now).unwrap_or(0)
     }
 
@@ -206,7 +206,7 @@ impl PermitTask {
             };
             if since.elapsed() > connection.settings.session_timeout {
                 // The attempt went well for so long that this is a new failure.
-                retry = RetryLoop::new(&self.request.retry, Operation::ENTER);
+                retry.restart();
             }
             if !retry.backoff(connection, &cause).await {
                 return Err(self.request.gave_up(closed_error(connection).await, cause));
@@ -333,7 +333,7 @@ struct Entering<'a> {
     nodes: Arc<SessionNodes>,
     created: Vec<OwnedNode>,
     children: Count,
-    watch: CountWatch,
+    watch: Notice,
     reaction: Reaction,
 }
 
@@ -366,7 +366,7 @@ enum Count {
 
 /// The way in which a change of the count is noticed.
 #[derive(Debug)]
-enum CountWatch {
+enum Notice {
     /// The children were not listed with a watch since the last change.
     None,
     Armed(ChildrenWatch),
@@ -380,14 +380,14 @@ pub(super) struct Seat {
     pub(super) node: OwnedNode,
     pub(super) spec: NodeSpec,
     children: Count,
-    watch: CountWatch,
+    watch: Notice,
 }
 
 impl<'a> Entering<'a> {
     fn new(task: &'a PermitTask, nodes: Arc<SessionNodes>, reaction: Reaction) -> Self {
         let created = Vec::new();
         let children = Count::Unknown;
-        Self { task, nodes, created, children, watch: CountWatch::None, reaction }
+        Self { task, nodes, created, children, watch: Notice::None, reaction }
     }
 
     fn callers(&self) -> Callers<'_> {
@@ -430,7 +430,7 @@ impl<'a> Entering<'a> {
         if let Some(node) = self.created.pop() {
             let spec = request.waiter.node.clone();
             let children = std::mem::replace(&mut self.children, Count::Unknown);
-            let watch = std::mem::replace(&mut self.watch, CountWatch::None);
+            let watch = std::mem::replace(&mut self.watch, Notice::None);
             mutex.passed.leave_seat(Seat { node, spec, children, watch });
         }
         Some(hold)
@@ -469,7 +469,7 @@ impl<'a> Entering<'a> {
                 if request.waiter.no_wait {
                     // It is full of permits that others may only keep.
                     sleep(SHORTEST_PAUSE.max(self.reaction.limit / REACTION)).await;
-                } else if !matches!(self.watch, CountWatch::None) {
+                } else if !matches!(self.watch, Notice::None) {
                     tracing::debug!(count, limit = limit.now(), "waits");
                     tokio::select! {
                         biased;
@@ -519,13 +519,13 @@ impl<'a> Entering<'a> {
         }
         let Some(room) = nodes.session.try_reserve_watch(path) else {
             let listing = list(nodes, request, self.callers(), false).await?;
-            self.watch = CountWatch::NoRoom;
+            self.watch = Notice::NoRoom;
             return listing.ok_or(EntryAborted::Retry(None));
         };
         let ask = || async { nodes.session.client()?.list_and_watch(path).await };
         match self.callers().retried(ask).await? {
             Ok((listing, watch)) => {
-                self.watch = CountWatch::Armed(watch.with(room));
+                self.watch = Notice::Armed(watch.with(room));
                 Ok(listing)
             }
             // The path was deleted with our nodes.
@@ -535,7 +535,7 @@ impl<'a> Entering<'a> {
     }
 }
 
-impl CountWatch {
+impl Notice {
     /// Waits for a change of the children, or for a while if there was no room for a watch.
     async fn changed(&mut self) {
         match self {

@@ -158,7 +158,7 @@ impl InterProcessMutex {
     }
 
     async fn acquire_with(&self, patience: Patience) -> Result<Guard, Error> {
-        self.contender.acquire(patience).await
+        self.contender.acquire_with(patience).await
     }
 
     /// Lists the processes in which a task holds or waits, the holder first, and after this session's node its tasks that wait
@@ -183,7 +183,7 @@ impl InterProcessMutex {
 
     /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
-        self.contender.recipe.path.as_str()
+        self.contender.path()
     }
 
     /// Retains the lock's node for `retention` after a release, if no task of this session wants the lock. A task that comes

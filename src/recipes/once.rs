@@ -33,7 +33,7 @@ use crate::client::{Failed, Failure, Node};
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::{LockPath, escape_segment};
-use crate::metrics::{self, LockLabels};
+use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::Kind;
@@ -258,7 +258,7 @@ impl InterProcessOnce {
         if let Some(done) = recipe.in_time(patience, || false, self.done()).await? {
             return Ok(done.into_outcome());
         }
-        let acquired = self.contender.acquire(patience).await;
+        let acquired = self.contender.acquire_with(patience).await;
         let guard = acquired.map_err(|error| if error.is_busy() { self.busy() } else { error })?;
         let prepared = async {
             let done = self.done_before(&guard).await?;
@@ -364,7 +364,7 @@ impl InterProcessOnce {
                 },
                 ErrorKind::NotFound => self.make_parent(hold).await?,
                 ErrorKind::Unavailable | ErrorKind::OutcomeUnknown if hold.is_held() => {
-                    let pause = retry.next_pause(Duration::ZERO).unwrap_or_default();
+                    let pause = retry.next_endless();
                     curator.connection().pause(pause).await;
                 }
                 ErrorKind::Unavailable => {
@@ -412,15 +412,11 @@ impl InterProcessOnce {
     /// Removes the old records while no other process does. Else a process that listed the records long ago could remove one
     /// that was made since, of a key that had been removed and ran again.
     async fn remove_old_alone(self, done: LockPath) -> Result<(), Error> {
-        let recipe = Recipe {
-            path: LockPath::parse("path", &self.path.child("cleanup"))?,
-            counted: LockLabels::default(),
-            ..self.contender.recipe.clone()
-        };
+        let recipe = self.contender.recipe.internal(self.path.below("cleanup"));
         let contender =
             Contender::new(recipe, Family::Exclusive(ContenderFilter::Curator), Kind::Lock);
         // Busy: another process cleans up.
-        let guard = contender.acquire(Patience::TRY).await?;
+        let guard = contender.acquire_with(Patience::TRY).await?;
         let session = guard.state().session();
         let listed = session.request(|client| client.list(done.as_str())).await;
         let children =

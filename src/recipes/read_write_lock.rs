@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::shared::contender::Contender;
 use super::shared::hold::{Guard, Hold};
-use super::shared::lock::{Lock, impl_lock};
+use super::shared::lock::Lock;
 use super::shared::owner::OwnerEntry;
 use super::shared::participants::Participant;
 use super::shared::recipe::{Patience, Recipe};
@@ -87,7 +87,7 @@ impl InterProcessReadWriteLock {
     /// As for [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     #[doc(alias = "readLock")]
     pub async fn read(&self) -> Result<Guard, Error> {
-        self.read.acquire(Patience::Forever).await
+        self.read.acquire_with(Patience::Forever).await
     }
 
     /// Waits until the write lock is held.
@@ -118,7 +118,7 @@ impl InterProcessReadWriteLock {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn try_read(&self) -> Result<Guard, Error> {
-        self.read.acquire(Patience::TRY).await
+        self.read.acquire_with(Patience::TRY).await
     }
 
     /// Acquires the write lock if no other contender holds. The future waits for the servers' answers, never for a holder.
@@ -153,7 +153,7 @@ impl InterProcessReadWriteLock {
     ///
     /// Outside a tokio runtime with timers.
     pub async fn read_timeout(&self, limit: Duration) -> Result<Guard, Error> {
-        self.read.acquire(Patience::within(limit)).await
+        self.read.acquire_with(Patience::within(limit)).await
     }
 
     /// Waits until the write lock is held, at most for `limit`: see
@@ -176,7 +176,7 @@ impl InterProcessReadWriteLock {
 
     async fn write_with(&self, patience: Patience) -> Result<WriteGuard, Error> {
         let owner_entry = self.write.owner_entry();
-        let guard = self.write.acquire(patience).await?;
+        let guard = self.write.acquire_with(patience).await?;
         Ok(WriteGuard { guard, reader: self.read.clone(), owner_entry })
     }
 
@@ -189,12 +189,12 @@ impl InterProcessReadWriteLock {
     /// # }
     /// ```
     pub fn read_half(&self) -> Arc<dyn Lock> {
-        Half { contender: self.read.clone() }.into()
+        self.read.clone()
     }
 
     /// Returns the write lock as a trait object: see [`read_half`](Self::read_half).
     pub fn write_half(&self) -> Arc<dyn Lock> {
-        Half { contender: self.write.clone() }.into()
+        self.write.clone()
     }
 
     /// Lists the readers, writers and waiters in the order in which they came, as the connected server knows them.
@@ -216,7 +216,7 @@ impl InterProcessReadWriteLock {
 
     /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
-        self.write.recipe.path.as_str()
+        self.write.path()
     }
 
     /// Retains the lock's node for `retention` after a release, if no task of this session wants the lock: see
@@ -239,23 +239,6 @@ impl InterProcessReadWriteLock {
             request.waiter_mut().retention = retention;
         }
         self
-    }
-}
-
-#[derive(Debug)]
-struct Half {
-    contender: Arc<Contender>,
-}
-
-impl_lock!(Half);
-
-impl Half {
-    fn path(&self) -> &str {
-        self.contender.recipe.path.as_str()
-    }
-
-    async fn acquire_with(&self, patience: Patience) -> Result<Guard, Error> {
-        self.contender.acquire(patience).await
     }
 }
 

@@ -1,15 +1,16 @@
-//! Parts of tasks that follow something from session to session: [`EachSession`], and [`NodeFollower`] within one session.
+//! Parts of tasks that follow something from session to session: [`EachSession`], and within one session [`NodeFollower`] and
+//! [`list_or_await_create`].
 
 use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
+use futures_util::future::{BoxFuture, FutureExt};
 use tokio::time::timeout;
 
 use super::connection::{Connection, NoSession};
 use super::session::Session;
-use crate::client::{Client, Failure, Node, NodeEvent, NodeWatch};
+use crate::client::{Client, Failure, Listing, Node, NodeEvent, NodeWatch, WatchPermit};
 use crate::error::Error;
 
 /// One session after another, until no further session will be opened.
@@ -52,10 +53,22 @@ impl EachSession {
 #[derive(Debug)]
 pub(crate) struct NodeFollower {
     pub(crate) node: String,
-    armed: Option<(NodeWatch, OwnedSemaphorePermit)>,
+    armed: Option<(NodeWatch, WatchPermit)>,
 }
 
 impl NodeFollower {
+    /// Reads a node as [`read_or_look`] does, with a watch if the session has room to spare.
+    pub(crate) async fn of(
+        session: &Session,
+        client: &Client,
+        node: &str,
+    ) -> Result<(Self, Node), Failure> {
+        let mut follower = Self::new(node);
+        let room = session.try_reserve_spare_watch(node);
+        let read = read_or_look(session, node, follower.read(client, room)).await?;
+        Ok((follower, read))
+    }
+
     pub(crate) fn new(node: &str) -> Self {
         Self { node: node.to_owned(), armed: None }
     }
@@ -64,7 +77,7 @@ impl NodeFollower {
     pub(crate) async fn read(
         &mut self,
         client: &Client,
-        room: Option<OwnedSemaphorePermit>,
+        room: Option<WatchPermit>,
     ) -> Result<Node, Failure> {
         let Some(room) = room else { return client.read(&self.node).await };
         let (node, watch) = client.read_and_watch(&self.node).await?;
@@ -94,5 +107,50 @@ impl NodeFollower {
         }
         self.armed = None;
         Some(event)
+    }
+}
+
+/// Awaits a read of a node. Without the permission to read it, the node is looked at, without a watch: any client that may list the
+/// path may know that the node exists, but a server that hides a node need not report its deletion.
+pub(crate) async fn read_or_look(
+    session: &Session,
+    node: &str,
+    read: impl Future<Output = Result<Node, Failure>>,
+) -> Result<Node, Failure> {
+    match read.await {
+        Err(Failure::Refused(error)) if error.is_no_auth() => {
+            session.request(|client| client.look(node)).await?.ok_or(Failure::NoNode)
+        }
+        read => read,
+    }
+}
+
+/// Lists the children of a path, with a future that resolves when they change. `None` if the path does not exist, and the future then
+/// waits for its create. If the path is not known to `exist`, it is not listed first.
+pub(crate) async fn list_or_await_create(
+    client: &Client,
+    path: &str,
+    room: WatchPermit,
+    mut exists: bool,
+) -> Result<(Option<Listing>, BoxFuture<'static, ()>), Failure> {
+    loop {
+        if exists {
+            match client.list_and_watch(path).await {
+                Ok((listing, watch)) => {
+                    return Ok((Some(listing), watch.with(room).fired().boxed()));
+                }
+                Err(Failure::NoNode) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        // A watch that was set after the create is dropped.
+        if let (None, watch) = client.look_and_watch(path).await? {
+            let created = async move {
+                watch.await;
+                drop(room);
+            };
+            return Ok((None, created.boxed()));
+        }
+        exists = true;
     }
 }

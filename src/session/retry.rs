@@ -116,7 +116,7 @@ impl RetryPolicy {
         if let Some(seed) = self.seed.or_else(random::seed) {
             pauses = pauses.with_jitter_seed(seed);
         }
-        Retry { pauses: pauses.build(), longest: self.longest, total: self.total }
+        Retry { pauses: pauses.build(), policy: self.clone() }
     }
 }
 
@@ -142,17 +142,26 @@ impl Default for RetryPolicy {
 #[derive(Debug)]
 pub(crate) struct Retry {
     pauses: <ExponentialBuilder as BackoffBuilder>::Backoff,
-    longest: Duration,
-    total: Option<Duration>,
+    policy: RetryPolicy,
 }
 
 impl Retry {
     /// Returns the pause before the next try, or `None` when the policy is used up. `elapsed` counts from the first try.
     pub(crate) fn next_pause(&mut self, elapsed: Duration) -> Option<Duration> {
         // The jitter is added above the bound. If the first pause is the longest, this makes all pauses equal.
-        let pause = self.pauses.next()?.min(self.longest);
+        let pause = self.pauses.next()?.min(self.policy.longest);
         let ends = elapsed.saturating_add(pause);
-        self.total.is_none_or(|total| ends < total).then_some(pause)
+        self.policy.total.is_none_or(|total| ends < total).then_some(pause)
+    }
+
+    /// Returns the next pause of a policy that allows retries without an end.
+    pub(crate) fn next_endless(&mut self) -> Duration {
+        self.next_pause(Duration::ZERO).unwrap_or(self.policy.longest)
+    }
+
+    /// Begins with the first pause again.
+    pub(crate) fn restart(&mut self) {
+        *self = self.policy.start();
     }
 }
 
@@ -169,6 +178,12 @@ impl RetryLoop {
         let started = BootInstant::now();
         let retry = policy.start();
         Self { started, retry, operation }
+    }
+
+    /// Counts from the next failure again.
+    pub(crate) fn restart(&mut self) {
+        self.started = BootInstant::now();
+        self.retry.restart();
     }
 
     /// Returns the pause before the next try, or `None` if the policy allows no further one.

@@ -23,20 +23,19 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, FuturesUnordered, Stream, StreamExt};
-use tokio::sync::watch;
 use tokio::task::unconstrained;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
-use crate::client::{Client, Failure, LinkState, LinkWatch, Listing, Node, NodeEvent, WatchPermit};
+use crate::client::{Client, Failure, LinkWatch, Listing, Node, NodeEvent};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
 use crate::lock_path::{LockPath, unescape_segment};
-use crate::metrics::{self, Operation};
-use crate::recipes::shared::observation::{Newest, Observation, Observed, observe};
+use crate::metrics;
+use crate::recipes::shared::observation::{Feed, Look, Newest, Observation, follow};
 use crate::recipes::shared::recipe::Recipe;
-use crate::session::follower::EachSession;
-use crate::session::{Connection, Session};
+use crate::session::Session;
+use crate::session::follower::{NodeFollower, list_or_await_create};
 
 /// Reports the members of a group, without being one.
 ///
@@ -102,14 +101,10 @@ impl Curator {
     /// As for [`mutex`](Self::mutex).
     pub fn observe_group(&self, path: impl AsRef<str>) -> Result<GroupObserver, Error> {
         let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::GROUP_MEMBER)?;
-        let (observed, members) = Observation::new();
-        let task = ObserverTask {
-            connection: recipe.curator.connection().clone(),
-            path: recipe.path.clone(),
-            observed,
-            newest: Newest::new(),
-        };
-        recipe.curator.connection().spawn(task.run());
+        let feed = Feed::new(&recipe.path, None);
+        let members = feed.observe();
+        let task = ObserverTask { newest: Newest::new(), picture: Picture::default() };
+        follow(feed, self.connection(), task);
         Ok(GroupObserver { recipe, members })
     }
 }
@@ -137,7 +132,7 @@ impl GroupObserver {
     /// [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied), [`ErrorKind::Refused`](crate::ErrorKind::Refused):
     /// the group may not be listed; [`ErrorKind::Closed`](crate::ErrorKind::Closed): the [`Curator`] is closed.
     pub async fn changed(&mut self) -> Result<Members, Error> {
-        self.members.changed().await.map_err(|error| error.at(&self.recipe.path))
+        self.members.changed().await
     }
 }
 
@@ -193,11 +188,9 @@ impl Member {
 
 /// The task that follows the members.
 struct ObserverTask {
-    connection: Arc<Connection>,
-    path: LockPath,
-    observed: watch::Sender<Observed<Members>>,
     /// The [age] of the newest listing.
     newest: Newest<(i64, i32)>,
+    picture: Picture,
 }
 
 /// The number of reads in flight.
@@ -213,7 +206,7 @@ struct Known {
 }
 
 /// A watch, which resolves with the name of its member.
-type Watching = BoxFuture<'static, (String, NodeEvent)>;
+type Watching = BoxFuture<'static, (String, Option<NodeEvent>)>;
 
 /// The state of the task in one session.
 #[derive(Default)]
@@ -232,99 +225,59 @@ struct Picture {
     polled: Option<Instant>,
 }
 
-impl ObserverTask {
-    async fn run(self) {
-        let observed = self.observed.clone();
-        let sessions = EachSession::of(&self.connection);
-        let path = self.path.clone();
-        observe(observed, sessions, &path, self, |task, session| task.follow_in(session).boxed())
-            .await;
-    }
-
-    /// Follows the members in one session, until the servers refuse.
-    async fn follow_in(&mut self, session: &Session) -> Error {
-        // About as often as the session lease is renewed.
-        let pause = session.timeout() / 6;
-        let mut picture = Picture::default();
-        let mut is_fresh = false;
+impl Look<Members> for ObserverTask {
+    fn begin_session(&mut self) {
         self.newest.begin_session();
-        loop {
-            let Ok(link) = session.client().map(|client| client.watch_link()) else {
-                // The supervisor is about to end the session.
-                return pending().await;
-            };
-            match self.look(session, &mut picture, &mut is_fresh).await {
-                Ok(true) => {
-                    self.report(&picture);
-                    picture.changed(link, pause).await;
-                }
-                Ok(false) => sleep(pause).await,
-                Err(failure @ Failure::Refused(_)) => {
-                    return failure.into_error(self.path.as_str(), "list");
-                }
-                Err(failure) => {
-                    tracing::debug!(path = %self.path, ?failure, "looks again");
-                    metrics::retried(Operation::FOLLOW);
-                    sleep(pause).await;
-                }
-            }
-        }
+        self.picture = Picture::default();
     }
 
-    /// Lists and reads what is not known. Returns false if the server shows an older group than the one that was reported.
+    /// Lists and reads what is not known.
     async fn look(
         &mut self,
         session: &Session,
-        picture: &mut Picture,
-        is_fresh: &mut bool,
+        client: &Client,
+        feed: &Feed<Members>,
     ) -> Result<bool, Failure> {
+        let Self { newest, picture } = self;
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let client = session.client()?;
             if picture.listed.is_none() {
-                if !*is_fresh {
-                    client.sync().await?;
-                }
-                let listing = picture.list(session, &client, &self.path).await?;
-                *is_fresh = self.newest.admits(listing.as_ref().map(age));
-                if !*is_fresh {
+                let listing = picture.list(session, client, &feed.path).await?;
+                if !newest.admits(listing.as_ref().map(age)) {
                     picture.listed = None;
                     return Ok(false);
                 }
             }
-            let all_exist = picture.read(session, &client, &self.path).await?;
+            let all_exist = picture.read(session, client, &feed.path).await?;
             picture.take_events();
             if !all_exist {
                 // A member has left since the listing.
                 picture.listed = None;
             }
             if rounds >= ROUNDS || all_exist && !picture.has_news() {
+                feed.report(picture.members(&feed.path));
                 return Ok(true);
             }
         }
     }
 
-    /// Reports the members if they have changed.
-    fn report(&self, picture: &Picture) {
-        let is_member = |known: &Known| known.node.owner != 0 || known.node.change.czxid == 0;
-        let known = picture.members.iter().filter(|(_, known)| is_member(known));
-        let members = known.map(|(name, known)| Member::new(&self.path, name, &known.node));
-        let mut members: Vec<_> = members.collect();
-        // Escaped ids have another order than their names.
-        members.sort_by(|one, other| one.id.cmp(&other.id));
-        let members = Members(members.into());
-        self.observed.send_if_modified(|observed| {
-            let is_news = !matches!(observed, Observed::Is(reported) if *reported == members);
-            if is_news {
-                *observed = Observed::Is(members);
-            }
-            is_news
-        });
+    async fn changed(&mut self, _: &Session, link: LinkWatch, pause: Duration) {
+        self.picture.changed(link, pause).await;
     }
 }
 
 impl Picture {
+    fn members(&self, path: &LockPath) -> Members {
+        let is_member = |known: &Known| known.node.owner != 0 || known.node.change.czxid == 0;
+        let known = self.members.iter().filter(|(_, known)| is_member(known));
+        let members = known.map(|(name, known)| Member::new(path, name, &known.node));
+        let mut members: Vec<_> = members.collect();
+        // Escaped ids have another order than their names.
+        members.sort_by(|one, other| one.id.cmp(&other.id));
+        Members(members.into())
+    }
+
     /// Lists the group, with a watch if there is room for one. `None` if the group does not exist.
     async fn list(
         &mut self,
@@ -335,7 +288,12 @@ impl Picture {
         let room = session.try_reserve_spare_watch(path.as_str());
         self.has_watch = room.is_some();
         let listing = match room {
-            Some(room) => self.list_and_watch(client, path, room).await?,
+            Some(room) => {
+                let (listing, changed) =
+                    list_or_await_create(client, path.as_str(), room, true).await?;
+                self.listed = Some(changed);
+                listing
+            }
             None => match client.list(path.as_str()).await {
                 Err(Failure::NoNode) => None,
                 listing => Some(listing?),
@@ -349,33 +307,6 @@ impl Picture {
         let new = names.into_iter().filter(|name| !self.members.contains_key(*name));
         self.unread.extend(new.cloned());
         Ok(listing)
-    }
-
-    async fn list_and_watch(
-        &mut self,
-        client: &Client,
-        path: &LockPath,
-        room: WatchPermit,
-    ) -> Result<Option<Listing>, Failure> {
-        loop {
-            match client.list_and_watch(path.as_str()).await {
-                Ok((listing, watch)) => {
-                    self.listed = Some(watch.with(room).fired().boxed());
-                    return Ok(Some(listing));
-                }
-                Err(Failure::NoNode) => {}
-                Err(failure) => return Err(failure),
-            }
-            // The watch waits for the create of the group. One that was set too late is dropped.
-            if let (None, watch) = client.look_and_watch(path.as_str()).await? {
-                let created = async move {
-                    watch.await;
-                    drop(room);
-                };
-                self.listed = Some(created.boxed());
-                return Ok(None);
-            }
-        }
     }
 
     /// Reads what has to be read. Returns false if one of these znodes does not exist.
@@ -426,7 +357,7 @@ impl Picture {
         if self.has_news() {
             return;
         }
-        let mut reconnected = pin!(async { while link.changed().await != LinkState::Connected {} });
+        let mut reconnected = pin!(link.reconnected());
         loop {
             let listed = async {
                 match &mut self.listed {
@@ -466,8 +397,8 @@ impl Picture {
         }
     }
 
-    fn has_changed(&mut self, name: String, event: NodeEvent) {
-        if event == NodeEvent::Deleted {
+    fn has_changed(&mut self, name: String, event: Option<NodeEvent>) {
+        if event == Some(NodeEvent::Deleted) {
             self.members.remove(&name);
         } else if self.members.contains_key(&name) {
             self.unread.insert(name);
@@ -486,33 +417,18 @@ impl Picture {
     }
 }
 
-/// Reads a member's znode, with a watch if there is room for one. Without the permission to read it, the znode is only looked at.
+/// Reads a member's znode, with a watch if there is room for one.
 async fn read(
     session: &Session,
     client: &Client,
     path: &LockPath,
     name: &str,
 ) -> Result<(Node, Option<Watching>), Failure> {
-    let node = path.child(name);
-    let read = match session.try_reserve_spare_watch(&node) {
-        Some(room) => client.read_and_watch(&node).await.map(|(node, watch)| {
-            let name = name.to_owned();
-            let fired = async move {
-                let event = watch.await;
-                drop(room);
-                (name, event)
-            };
-            (node, Some(fired.boxed()))
-        }),
-        None => client.read(&node).await.map(|node| (node, None)),
-    };
-    match read {
-        Err(Failure::Refused(_)) => {
-            let found = client.look(&node).await?.ok_or(Failure::NoNode)?;
-            Ok((found, None))
-        }
-        read => read,
-    }
+    let (mut follower, node) = NodeFollower::of(session, client, &path.child(name)).await?;
+    let name = name.to_owned();
+    let is_watched = follower.is_watched();
+    let fired = async move { (name, follower.changed(None).await) };
+    Ok((node, is_watched.then(|| fired.boxed())))
 }
 
 /// The transaction that created the group's znode, and the number of changes of its children.

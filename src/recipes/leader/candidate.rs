@@ -13,7 +13,7 @@ use crate::queue::rules::node_name::Kind;
 use crate::queue::{Contending, OwnedHold, QueuedFlag, Request};
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::recipe::Recipe;
-use crate::session::retry::{Retry, RetryPolicy};
+use crate::session::retry::Retry;
 
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
@@ -117,46 +117,15 @@ impl Candidate {
     }
 }
 
-/// The first pause after a short term.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-
-/// The pauses between failures in a row, or between short terms, each longer than the one before.
-pub(super) struct Pauses {
-    policy: RetryPolicy,
-    retry: Retry,
-}
-
-impl Pauses {
-    /// The pauses grow from 100 ms to 10 s, whatever the retry policy of the requests: a candidate never gives up.
-    pub(super) fn after_failures() -> Self {
-        Self::new(RetryPolicy::endless())
+/// Returns the pause after a failed try that took this time. A try that took longer than a session timeout had worked, so the pauses
+/// start afresh.
+pub(super) fn next_pause(
+    failures: &mut Retry,
+    took: Duration,
+    session_timeout: Duration,
+) -> Duration {
+    if took > session_timeout {
+        failures.restart();
     }
-
-    /// Up to `longest`.
-    pub(super) fn after_short_terms(longest: Duration) -> Self {
-        Self::new(RetryPolicy::bounded_exponential_backoff(FIRST_PAUSE, longest, usize::MAX))
-    }
-
-    fn new(policy: RetryPolicy) -> Self {
-        let retry = policy.start();
-        Self { policy, retry }
-    }
-
-    /// Returns the pause after a failed try that took this time. A try that took longer than a session timeout had worked, so the
-    /// pauses start afresh.
-    pub(super) fn after(&mut self, took: Duration, session_timeout: Duration) -> Duration {
-        if took > session_timeout {
-            self.reset();
-        }
-        self.next()
-    }
-
-    pub(super) fn next(&mut self) -> Duration {
-        // The policy is endless.
-        self.retry.next_pause(Duration::ZERO).unwrap_or_default()
-    }
-
-    pub(super) fn reset(&mut self) {
-        self.retry = self.policy.start();
-    }
+    failures.next_endless()
 }

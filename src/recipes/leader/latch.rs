@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::DropGuard;
 
-use super::candidate::{Candidate, Pauses, Stopped};
+use super::candidate::{Candidate, Stopped, next_pause};
 use crate::clock::BootInstant;
 use crate::curator::Curator;
 use crate::error::{Error, Released};
@@ -16,6 +16,7 @@ use crate::queue::rules::node_name::Kind;
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::participants::Participant;
 use crate::recipes::shared::task_state::{CloseOnDrop, Phase, TaskState};
+use crate::session::retry::RetryPolicy;
 
 /// Makes one of several processes the leader, until its latch is closed or its leadership is lost.
 ///
@@ -220,7 +221,8 @@ async fn take_part(mut candidate: Candidate, state: CloseOnDrop) {
     let state = &state.0;
     let path = &state.path;
     let session_timeout = candidate.recipe.curator.connection().settings.session_timeout;
-    let mut pauses = Pauses::after_failures();
+    // Whatever the policy of the requests: a candidate never gives up.
+    let mut failures = RetryPolicy::endless().start();
     let mut lost = None;
     let outcome = loop {
         let began = BootInstant::now();
@@ -230,7 +232,8 @@ async fn take_part(mut candidate: Candidate, state: CloseOnDrop) {
             Err(Stopped::Ended(error)) => return state.enter(Phase::Ended(error)),
             Err(Stopped::Refused(error)) => {
                 state.refuse(error);
-                let pause = candidate.pause(pauses.after(began.elapsed(), session_timeout));
+                let pause = next_pause(&mut failures, began.elapsed(), session_timeout);
+                let pause = candidate.pause(pause);
                 tokio::select! {
                     biased;
                     () = state.close.cancelled() => break Ok(Released::Confirmed),
@@ -238,7 +241,7 @@ async fn take_part(mut candidate: Candidate, state: CloseOnDrop) {
                 }
             }
         };
-        pauses.reset();
+        failures.restart();
         let leadership = candidate.leadership(&hold);
         tracing::info!(path, node = leadership.node(), "leads");
         state.enter(Phase::Holding(leadership));

@@ -16,26 +16,25 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream};
-use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::client::{Client, Failure, LinkState, LinkWatch, Node, WatchPermit};
+use crate::client::{Client, Failure, LinkWatch};
 use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
-use crate::metrics::{self, Operation};
+use crate::metrics;
 use crate::queue::rules::admission::Family;
-use crate::recipes::shared::observation::{Newest, Observation, Observed, observe};
+use crate::recipes::shared::observation::{Feed, Look, Newest, Observation, follow};
 use crate::recipes::shared::participants::{Participant, first};
 use crate::recipes::shared::recipe::Recipe;
-use crate::session::follower::{EachSession, NodeFollower};
-use crate::session::{Connection, Session};
+use crate::session::Session;
+use crate::session::follower::{NodeFollower, list_or_await_create};
 
 /// Reports the current leader without being a candidate.
 ///
@@ -45,7 +44,7 @@ use crate::session::{Connection, Session};
 ///   new leader has a smaller token, that leader is reported a session timeout later.
 /// * **As the servers know it**: the leader is the first candidate. That process may not know yet that it leads, or may already
 ///   have lost its lease. If two leaders must never act together, compare fencing tokens.
-/// * **A leader whose node may not be read** is reported without its identity, if this session has room for another watch.
+/// * **A leader whose node may not be read** is reported without its identity.
 /// * **Cheap**: an observer watches the leader's node, and sends two reads when the node is deleted. While there is no leader, it
 ///   watches the path. It never watches another candidate.
 ///
@@ -89,16 +88,10 @@ impl Curator {
 
 impl LeaderObserver {
     pub(super) fn new(recipe: Recipe, family: Family) -> Self {
-        let (observed, leaders) = Observation::new();
-        let connection = recipe.curator.connection();
-        let task = ObserverTask {
-            connection: connection.clone(),
-            path: recipe.path.clone(),
-            family,
-            observed,
-            newest: Newest::new(),
-        };
-        connection.spawn(task.run());
+        let feed = Feed::new(&recipe.path, None);
+        let leaders = feed.observe();
+        let task = ObserverTask { family, newest: Newest::new(), watched: None };
+        follow(feed, recipe.curator.connection(), task);
         Self { recipe, leaders }
     }
 
@@ -123,7 +116,7 @@ impl LeaderObserver {
     /// [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied), [`ErrorKind::Refused`](crate::ErrorKind::Refused):
     /// the path may not be read; [`ErrorKind::Closed`](crate::ErrorKind::Closed): the [`Curator`] is closed.
     pub async fn changed(&mut self) -> Result<Option<Participant>, Error> {
-        self.leaders.changed().await.map_err(|error| error.at(&self.recipe.path))
+        self.leaders.changed().await
     }
 }
 
@@ -152,183 +145,107 @@ impl fmt::Debug for LeaderObserver {
 }
 
 /// The task that follows the leader.
-#[derive(Debug)]
 struct ObserverTask {
-    connection: Arc<Connection>,
-    path: LockPath,
     family: Family,
-    observed: watch::Sender<Observed<Option<Participant>>>,
     /// The transaction that created the node of the newest leader.
     newest: Newest<FencingToken>,
+    /// The watch of the last look, if there was room for one.
+    watched: Option<Watched>,
 }
 
-impl ObserverTask {
-    /// Follows the leader until no handle is left, or no further session will be opened.
-    async fn run(self) {
-        let observed = self.observed.clone();
-        let sessions = EachSession::of(&self.connection);
-        let path = self.path.clone();
-        observe(observed, sessions, &path, self, |task, session| task.follow_in(session).boxed())
-            .await;
-    }
-
-    /// Follows the leader in one session, until the servers refuse.
-    async fn follow_in(&mut self, session: &Session) -> Error {
-        // About as often as the session lease is renewed.
-        let pause = session.timeout() / 6;
-        let mut fresh = false;
+impl Look<Option<Participant>> for ObserverTask {
+    fn begin_session(&mut self) {
         self.newest.begin_session();
-        loop {
-            let read = async {
-                let client = session.client()?;
-                if !fresh {
-                    client.sync().await?;
-                }
-                let link = client.watch_link();
-                let (leader, watched) = self.read(session, &client).await?;
-                Ok((leader, watched, link))
-            };
-            match read.await {
-                Ok((leader, watched, link)) => {
-                    // A server that shows an older leader lags.
-                    fresh = self.report(leader);
-                    match watched {
-                        Some(watched) if fresh => until_changed(session, watched, link).await,
-                        _ => sleep(pause).await,
-                    }
-                }
-                Err(failure @ Failure::Refused(_)) => {
-                    return failure.into_error(self.path.as_str(), "read");
-                }
-                Err(failure) => {
-                    tracing::debug!(path = %self.path, ?failure, "looks again");
-                    metrics::retried(Operation::FOLLOW);
-                    sleep(pause).await;
-                }
-            }
-        }
     }
 
-    /// The leader, with a watch that cannot have missed a change since the read, if there is room for one.
-    async fn read(&self, session: &Session, client: &Client) -> Result<Seen, Failure> {
-        let path = self.path.as_str();
-        loop {
-            let listed = match client.list(path).await {
-                Err(Failure::NoNode) => None,
-                listing => Some(listing?.children),
-            };
-            let read = |node: String| async move {
-                let (read, watched) = read_leader(session, client, &node).await?;
-                Ok((node, read, watched))
-            };
-            let children = listed.as_deref().unwrap_or_default();
-            if let Some((leader, watched)) = first(children, &self.path, &self.family, read).await?
-            {
-                return Ok((Some(leader), watched));
-            }
-            let Some(room) = session.try_reserve_spare_watch(path) else { return Ok((None, None)) };
-            // A watch that was set too late is dropped, and the path is listed again.
-            let changed = if listed.is_none() {
-                match client.look_and_watch(path).await? {
-                    (Some(_), _) => continue,
-                    (None, watch) => watch.map(drop).boxed(),
-                }
-            } else {
-                match client.list_and_watch(path).await {
-                    Err(Failure::NoNode) => continue,
-                    Err(failure) => return Err(failure),
-                    Ok((listing, _))
-                        if listing.children.iter().any(|name| self.family.counts(name)) =>
-                    {
-                        continue;
-                    }
-                    Ok((_, watch)) => watch.fired().boxed(),
-                }
-            };
-            return Ok((None, Some(Watched::Path { changed, _room: room })));
-        }
-    }
-
-    /// Reports the leader if it has changed. Returns `false` if it is older than the one that was reported last.
-    fn report(&mut self, mut leader: Option<Participant>) -> bool {
+    async fn look(
+        &mut self,
+        session: &Session,
+        client: &Client,
+        feed: &Feed<Option<Participant>>,
+    ) -> Result<bool, Failure> {
+        let (mut leader, watched) = read(session, client, &feed.path, &self.family).await?;
         if !self.newest.admits(leader.as_ref().and_then(|leader| leader.fencing_token)) {
-            return false;
+            return Ok(false);
         }
-        self.observed.send_if_modified(|observed| {
-            if let (Some(leader), Observed::Is(Some(reported))) = (&mut leader, &observed) {
-                leader.keep_identity_of(reported);
-            }
-            let news = !matches!(observed, Observed::Is(reported) if *reported == leader);
-            if news {
-                *observed = Observed::Is(leader);
-            }
-            news
-        });
-        true
+        if let (Some(leader), Some(Some(reported))) = (&mut leader, &*feed.last.borrow()) {
+            leader.keep_identity_of(reported);
+        }
+        feed.report(leader);
+        self.watched = watched;
+        Ok(true)
+    }
+
+    async fn changed(&mut self, session: &Session, link: LinkWatch, pause: Duration) {
+        match self.watched.take() {
+            Some(watched) => until_changed(session, watched, link).await,
+            None => sleep(pause).await,
+        }
     }
 }
 
 /// A watch that fires when the leader may have changed.
-enum Watched {
-    /// On the leader's node.
-    Leader(NodeFollower),
-    /// On the path or its children, while there is no leader.
-    Path { changed: BoxFuture<'static, ()>, _room: WatchPermit },
+struct Watched {
+    /// The path of the leader's node, which is watched. `None` if there is no leader: the path or its children are watched.
+    leader: Option<String>,
+    fired: BoxFuture<'static, ()>,
 }
 
 type Seen = (Option<Participant>, Option<Watched>);
 
-/// Reads a leader's node, and watches it if there is room.
-async fn read_leader(
+/// The leader, with a watch that cannot have missed a change since the read, if there is room for one.
+async fn read(
     session: &Session,
     client: &Client,
-    node: &str,
-) -> Result<(Node, Option<Watched>), Failure> {
-    let room = session.try_reserve_spare_watch(node);
-    let has_room = room.is_some();
-    let mut follower = NodeFollower::new(node);
-    match follower.read(client, room).await {
-        Ok(read) => Ok((read, has_room.then_some(Watched::Leader(follower)))),
-        // Without an identity and without a watch: a server that hides a node need not report its deletion.
-        Err(Failure::Refused(_)) if has_room => {
-            let found = client.look(node).await?.ok_or(Failure::NoNode)?;
-            Ok((found, None))
+    path: &LockPath,
+    family: &Family,
+) -> Result<Seen, Failure> {
+    loop {
+        let listed = match client.list(path.as_str()).await {
+            Err(Failure::NoNode) => None,
+            listing => Some(listing?.children),
+        };
+        let read = |node: String| async move {
+            let (follower, read) = NodeFollower::of(session, client, &node).await?;
+            Ok((node, read, follower))
+        };
+        let children = listed.as_deref().unwrap_or_default();
+        if let Some((leader, mut follower)) = first(children, path, family, read).await? {
+            let watched = follower.is_watched().then(|| Watched {
+                leader: Some(leader.node.clone()),
+                fired: async move {
+                    follower.changed(None).await;
+                }
+                .boxed(),
+            });
+            return Ok((Some(leader), watched));
         }
-        // A node that may not be read says nothing about the path.
-        Err(Failure::Refused(error)) => Err(Failure::NotNow(error)),
-        Err(failure) => Err(failure),
+        let Some(room) = session.try_reserve_spare_watch(path.as_str()) else {
+            return Ok((None, None));
+        };
+        let exists = listed.is_some();
+        let (listing, changed) = list_or_await_create(client, path.as_str(), room, exists).await?;
+        let listed = listing.map(|listing| listing.children).unwrap_or_default();
+        if !listed.iter().any(|name| family.counts(name)) {
+            return Ok((None, Some(Watched { leader: None, fired: changed })));
+        }
+        // A candidate has come since the first listing.
     }
 }
 
 /// Waits until the watch has fired, or may have missed a change.
-async fn until_changed(session: &Session, mut watched: Watched, mut link: LinkWatch) {
+async fn until_changed(session: &Session, watched: Watched, mut link: LinkWatch) {
+    let Watched { leader, mut fired } = watched;
     loop {
         tokio::select! {
             biased;
-            () = watched.changed() => return,
-            state = link.changed() => {
-                // The client may have missed an event while it was disconnected.
-                if state == LinkState::Connected && !is_still_there(session, watched.leader()).await {
+            () = &mut fired => return,
+            // The client may have missed an event while it was disconnected.
+            () = link.reconnected() => {
+                if !is_still_there(session, leader.as_deref()).await {
                     return;
                 }
             }
-        }
-    }
-}
-
-impl Watched {
-    async fn changed(&mut self) {
-        match self {
-            Self::Leader(follower) => drop(follower.changed(None).await),
-            Self::Path { changed, .. } => changed.await,
-        }
-    }
-
-    /// The path of the leader's node.
-    fn leader(&self) -> Option<&str> {
-        match self {
-            Self::Leader(follower) => Some(&follower.node),
-            Self::Path { .. } => None,
         }
     }
 }
@@ -343,7 +260,7 @@ async fn is_still_there(session: &Session, leader: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Change;
+    use crate::client::{Change, Node};
     use crate::queue::rules::node_name::ContenderName;
     use crate::recipes::shared::observation::OLDER_READS;
 

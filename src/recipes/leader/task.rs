@@ -11,12 +11,13 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::candidate::{Candidate, Pauses, Stopped};
+use super::candidate::{Candidate, Stopped, next_pause};
 use super::handle::{Reports, TermError};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Released};
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::task_state::{CloseOnDrop, Phase};
+use crate::session::retry::{Retry, RetryPolicy};
 use crate::session::tasks::Spawner;
 
 pub(super) struct SelectorTask<T, F> {
@@ -51,6 +52,9 @@ enum Ending {
 
 /// A body that returns by itself before this time is too fast for an election: each term costs two writes of the quorum.
 const SHORT_TERM: Duration = Duration::from_secs(1);
+
+/// The first pause after a short term.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
 /// The number of reports that are kept for a caller that does not ask for them.
 const REPORTS: usize = 64;
@@ -185,9 +189,9 @@ where
 /// The pauses of a run between two terms.
 struct Pacing {
     session_timeout: Duration,
-    failures: Pauses,
+    failures: Retry,
     /// `None`: short terms are followed by no pause.
-    short_terms: Option<Pauses>,
+    short_terms: Option<Retry>,
     /// The sequence number of the last term, if it was short.
     last_short: Option<i64>,
     warned: bool,
@@ -195,11 +199,14 @@ struct Pacing {
 
 impl Pacing {
     fn new(session_timeout: Duration, requeue_pause: Duration) -> Self {
-        let short_terms = (!requeue_pause.is_zero()).then_some(requeue_pause);
+        let short_terms = || {
+            RetryPolicy::bounded_exponential_backoff(FIRST_PAUSE, requeue_pause, usize::MAX).start()
+        };
         Self {
             session_timeout,
-            failures: Pauses::after_failures(),
-            short_terms: short_terms.map(Pauses::after_short_terms),
+            // Whatever the policy of the requests: a run never gives up.
+            failures: RetryPolicy::endless().start(),
+            short_terms: (!requeue_pause.is_zero()).then(short_terms),
             last_short: None,
             warned: false,
         }
@@ -209,20 +216,20 @@ impl Pacing {
     fn pause(&mut self, ending: Ending, took: Duration, path: &str) -> Duration {
         let last_short = self.last_short.take();
         let sequence = match ending {
-            Ending::Failed => return self.failures.after(took, self.session_timeout),
+            Ending::Failed => return next_pause(&mut self.failures, took, self.session_timeout),
             Ending::Plain => None,
             Ending::Short { sequence } => Some(sequence),
         };
-        self.failures.reset();
+        self.failures.restart();
         let (Some(sequence), Some(short_terms)) = (sequence, &mut self.short_terms) else {
             return Duration::ZERO;
         };
         // The numbers follow each other if no other contender has led since the last term.
         if last_short.is_none_or(|last| sequence != last + 1) {
-            short_terms.reset();
+            short_terms.restart();
         }
         self.last_short = Some(sequence);
-        let pause = short_terms.next();
+        let pause = short_terms.next_endless();
         if !self.warned {
             self.warned = true;
             tracing::warn!(

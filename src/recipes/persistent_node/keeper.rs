@@ -176,7 +176,7 @@ impl Keeper {
                         if must_create {
                             self.is_deleted();
                         }
-                        retry = RetryLoop::new(&RetryPolicy::endless(), Operation::CREATE);
+                        retry.restart();
                         continue;
                     }
                     Err(error) => error,

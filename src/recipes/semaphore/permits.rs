@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind};
-use crate::metrics::LockLabels;
 use crate::queue::rules::admission::Family;
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::{Kind, kind_of};
@@ -36,14 +35,12 @@ pub(super) struct Permits {
 
 impl Permits {
     pub(super) fn new(recipe: Recipe, limit: Limit) -> Arc<Self> {
-        let locks = recipe.below("locks");
+        let locks = recipe.internal(recipe.path.below("locks"));
         let exclusive = Family::Exclusive(ContenderFilter::Curator);
         let mut mutex = locks.request(exclusive, Kind::Lock);
         // The mutex only keeps permits in order. A doubt about it is no reason to give it up.
         mutex.waiter_mut().term = LossPolicy::SessionExpired.into();
-        // The metrics count the permits, not the mutex.
-        mutex.counted = LockLabels::default();
-        let leases = recipe.below("leases");
+        let leases = Recipe { path: recipe.path.below("leases"), ..recipe.clone() };
         let permit = Arc::new(leases.request(Family::Leases, Kind::Lease));
         Arc::new(Self {
             recipe,

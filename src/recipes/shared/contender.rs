@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::hold::Guard;
+use super::lock::impl_lock;
 use super::owner::{Owner, OwnerEntry, OwnerHolds};
 use super::participants::Participant;
 use super::recipe::{Patience, Recipe};
@@ -23,6 +24,8 @@ pub(crate) struct Contender {
     reenters: bool,
 }
 
+impl_lock!(Contender);
+
 impl Contender {
     pub(crate) fn new(recipe: Recipe, family: Family, kind: Kind) -> Self {
         let request = Arc::new(recipe.request(family, kind));
@@ -39,8 +42,12 @@ impl Contender {
         Arc::make_mut(&mut self.request)
     }
 
+    pub(crate) fn path(&self) -> &str {
+        self.recipe.path.as_str()
+    }
+
     /// Waits until the lock is held, or patience ends.
-    pub(crate) async fn acquire(&self, patience: Patience) -> Result<Guard, Error> {
+    pub(crate) async fn acquire_with(&self, patience: Patience) -> Result<Guard, Error> {
         let entry = self.owner_entry();
         let queued = match (&entry, patience) {
             (Some(entry), _) => entry.queued.clone(),

@@ -12,6 +12,7 @@ use crate::lock_path::LockPath;
 use crate::queue::rules::admission::{Family, Rank, queue, standings};
 use crate::queue::rules::node_name::{ContenderName, Kind, tagged};
 use crate::session::Session;
+use crate::session::follower::read_or_look;
 
 /// A contender that holds a lock or waits for it. If its node may not be read, the fields that only the node shows are `None`.
 ///
@@ -119,15 +120,10 @@ pub(super) async fn read_all(
             let path = path.child(contender.as_str());
             let read = client.read(&path);
             async move {
-                let node = match read.await {
-                    Err(Failure::NoNode) => return Ok(None),
-                    // Any client that may list the path may know that the node exists.
-                    Err(Failure::Refused(error)) if error.is_no_auth() => {
-                        session.request(|client| client.look(&path)).await?
-                    }
-                    read => Some(read?),
-                };
-                Ok(node.map(|node| Participant::new(path, &contender, holds, node)))
+                match read_or_look(session, &path, read).await {
+                    Err(Failure::NoNode) => Ok(None),
+                    read => Ok(Some(Participant::new(path, &contender, holds, read?))),
+                }
             }
         })
         .collect();

@@ -85,9 +85,9 @@ impl Recipe {
         Ok(Self { curator: curator.clone(), path, retry: options.retry.clone(), counted })
     }
 
-    /// This recipe at the child `name` of its path.
-    pub(crate) fn below(&self, name: &'static str) -> Self {
-        Self { path: self.path.below(name), ..self.clone() }
+    /// A lock at `path` that this recipe uses. The metrics do not count it.
+    pub(crate) fn internal(&self, path: LockPath) -> Self {
+        Self { path, counted: LockLabels::default(), ..self.clone() }
     }
 
     /// Fails if the identity is not text, for nodes whose data kazoo decodes.

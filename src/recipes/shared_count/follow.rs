@@ -4,80 +4,61 @@
 //! event while it was disconnected. Without a watch (the node does not exist, or the session has no room for its path) the
 //! task polls. It does not keep the session lease renewed.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use super::latest::LatestCount;
-use crate::client::{Failure, LinkState, LinkWatch};
+use crate::client::Failure;
 use crate::error::Error;
 use crate::metrics::{self, Operation};
-use crate::session::follower::{EachSession, NodeFollower};
+use crate::recipes::shared::observation::{self, Feed, Follow};
+use crate::session::follower::NodeFollower;
 use crate::session::{Connection, Session};
 
 /// Follows the node until no handle and no watch is left, or the `Curator` is closed.
-pub(super) async fn follow(connection: Arc<Connection>, latest: EndOnDrop) {
-    let latest = &latest.0;
-    tokio::select! {
-        biased;
-        () = latest.unused() => {}
-        why = follow_sessions(&connection, latest) => latest.end(why),
-    }
+pub(super) fn follow(connection: &Arc<Connection>, latest: &Arc<LatestCount>) {
+    let task = CountTask { latest: latest.clone(), is_later_session: false };
+    observation::follow(latest.feed.clone(), connection, task);
 }
 
-/// Owned by the task. Dropping it ends the count, even if the runtime ended before the task ran.
-#[derive(Debug)]
-pub(super) struct EndOnDrop(Arc<LatestCount>);
-
-impl EndOnDrop {
-    pub(super) fn new(latest: Arc<LatestCount>) -> Self {
-        Self(latest)
-    }
+struct CountTask {
+    latest: Arc<LatestCount>,
+    is_later_session: bool,
 }
 
-impl Drop for EndOnDrop {
-    fn drop(&mut self) {
-        self.0.end(Error::closed());
-    }
-}
-
-/// Follows the node in one session after another, and returns why there is no further one.
-async fn follow_sessions(connection: &Arc<Connection>, latest: &LatestCount) -> Error {
-    let mut sessions = EachSession::of(connection);
-    let mut is_later = false;
-    loop {
-        let session = match sessions.next().await {
-            Ok(session) => session,
-            Err(why) => return why,
-        };
-        sessions.while_it_lasts(follow_in(&session, latest, is_later)).await;
-        is_later = true;
-    }
-}
-
-/// Follows the node in one session. With `again`, watches report the first value that is read, even if it is the same.
-async fn follow_in(session: &Session, latest: &LatestCount, mut again: bool) {
-    // About as often as the session lease is renewed.
-    let pause = session.timeout() / 6;
-    let Ok(mut link) = session.client().map(|client| client.watch_link()) else { return };
-    let mut follower = NodeFollower::new(latest.path.as_str());
-    loop {
-        let limit = match read(session, latest, &mut follower, again).await {
-            Ok(()) => {
-                again = false;
-                (!follower.is_watched()).then_some(pause)
-            }
+impl Follow<i32> for CountTask {
+    /// Follows the node in one session, until that ends. In a later session and after a reconnect, watches report the first value
+    /// that is read, even if it is the same.
+    async fn follow_in(&mut self, session: &Session, feed: &Feed<i32>) -> Error {
+        let latest = &self.latest;
+        let mut again = self.is_later_session;
+        self.is_later_session = true;
+        // About as often as the session lease is renewed.
+        let pause = session.timeout() / 6;
+        let Ok(mut link) = session.client().map(|client| client.watch_link()) else {
             // The supervisor is about to end the session.
-            Err(Failure::SessionOver(_)) => return session.ended().cancelled().await,
-            Err(failure) => {
-                tracing::debug!(path = %latest.path, ?failure, "reads again");
-                metrics::retried(Operation::FOLLOW);
-                Some(pause)
-            }
+            return pending().await;
         };
-        again |= tokio::select! {
-            biased;
-            () = reconnected(&mut link) => true,
-            _ = follower.changed(limit) => false,
-        };
+        let mut follower = NodeFollower::new(feed.path.as_str());
+        loop {
+            let limit = match read(session, latest, &mut follower, again).await {
+                Ok(()) => {
+                    again = false;
+                    (!follower.is_watched()).then_some(pause)
+                }
+                Err(Failure::SessionOver(_)) => return pending().await,
+                Err(failure) => {
+                    tracing::debug!(path = %feed.path, ?failure, "reads again");
+                    metrics::retried(Operation::FOLLOW);
+                    Some(pause)
+                }
+            };
+            again |= tokio::select! {
+                biased;
+                () = link.reconnected() => true,
+                _ = follower.changed(limit) => false,
+            };
+        }
     }
 }
 
@@ -88,15 +69,12 @@ async fn read(
     again: bool,
 ) -> Result<(), Failure> {
     let client = session.client()?;
-    let room =
-        if follower.is_watched() { None } else { session.try_reserve_watch(latest.path.as_str()) };
+    let room = match follower.is_watched() {
+        true => None,
+        false => session.try_reserve_watch(&follower.node),
+    };
     let node = follower.read(&client, room).await?;
     // An error has been logged already.
     let _ = latest.take(node.data, node.change, again);
     Ok(())
-}
-
-/// Waits until the client is connected again.
-async fn reconnected(link: &mut LinkWatch) {
-    while link.changed().await != LinkState::Connected {}
 }

@@ -1,54 +1,39 @@
 //! [`LatestCount`]: the latest known count, which the handles share with the task that follows the node.
 
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::count::VersionedCount;
 use crate::client::Change;
 use crate::error::Error;
 use crate::lock_path::LockPath;
+use crate::recipes::shared::observation::Feed;
 use crate::sync::Mutex;
 
 #[derive(Debug)]
 pub(crate) struct LatestCount {
-    pub(super) path: LockPath,
     latest: Mutex<VersionedCount>,
-    /// Each handle has a receiver.
-    values: watch::Sender<i32>,
+    /// The values, the first one included.
+    pub(super) feed: Arc<Feed<i32>>,
     /// True after a warning was logged that the data are no count.
     has_warned: AtomicBool,
-    /// Cancelled when no task follows the node any longer.
-    ended: CancellationToken,
-    why: OnceLock<Error>,
 }
 
 impl LatestCount {
-    pub(super) fn new(path: LockPath, first: VersionedCount) -> Self {
+    pub(super) fn new(path: &LockPath, first: VersionedCount) -> Self {
         Self {
-            path,
             latest: Mutex::new(first),
-            values: watch::Sender::new(first.value),
+            feed: Feed::new(path, Some(first.value)),
             has_warned: AtomicBool::new(false),
-            ended: CancellationToken::new(),
-            why: OnceLock::new(),
         }
+    }
+
+    pub(super) fn path(&self) -> &LockPath {
+        &self.feed.path
     }
 
     pub(super) fn latest(&self) -> VersionedCount {
         *self.latest.lock()
-    }
-
-    /// A receiver of the values from now on.
-    pub(super) fn subscribe(&self) -> watch::Receiver<i32> {
-        self.values.subscribe()
-    }
-
-    /// Returns when no handle is left.
-    pub(super) async fn unused(&self) {
-        self.values.closed().await;
     }
 
     /// Stores a count that was read or written, if it is newer. Watches report it; with `again` they report the latest count
@@ -62,7 +47,7 @@ impl LatestCount {
             self.has_warned.store(false, Ordering::Relaxed);
         }
         if is_newer || again {
-            self.values.send_replace(latest.value);
+            self.feed.last.send_replace(Some(latest.value));
         }
     }
 
@@ -73,7 +58,7 @@ impl LatestCount {
         change: Change,
         again: bool,
     ) -> Result<VersionedCount, Error> {
-        let count = VersionedCount::parse(&self.path, &data, change).inspect_err(|error| {
+        let count = VersionedCount::parse(self.path(), &data, change).inspect_err(|error| {
             // A lagging server may return older data.
             if change.mzxid > self.latest().zxid && !self.has_warned.swap(true, Ordering::Relaxed) {
                 tracing::warn!(%error, "keeps the last count");
@@ -81,17 +66,6 @@ impl LatestCount {
         })?;
         self.publish(count, again);
         Ok(count)
-    }
-
-    /// Records why no task follows the node any longer. Only the first reason counts.
-    pub(super) fn end(&self, why: Error) {
-        let _ = self.why.set(why);
-        self.ended.cancel();
-    }
-
-    pub(super) async fn ended(&self) -> Error {
-        self.ended.cancelled().await;
-        self.why.get().cloned().unwrap_or_else(Error::closed).while_doing(&self.path).at(&self.path)
     }
 }
 
@@ -101,7 +75,7 @@ mod tests {
 
     fn latest() -> LatestCount {
         let path = LockPath::parse("path", "/count").unwrap();
-        LatestCount::new(path, VersionedCount { value: 1, version: 4, zxid: 10 })
+        LatestCount::new(&path, VersionedCount { value: 1, version: 4, zxid: 10 })
     }
 
     fn change(mzxid: i64) -> Change {
@@ -111,8 +85,11 @@ mod tests {
     #[test]
     fn what_is_known_moves_to_later_changes_only() {
         let latest = latest();
-        let mut values = latest.subscribe();
-        let mut reported = || values.has_changed().unwrap().then(|| *values.borrow_and_update());
+        let mut values = latest.feed.last.subscribe();
+        let mut reported = || match values.has_changed().unwrap() {
+            true => *values.borrow_and_update(),
+            false => None,
+        };
         let older = VersionedCount { value: 9, version: 3, zxid: 9 };
         latest.publish(older, false);
         latest.publish(VersionedCount { value: 9, ..latest.latest() }, false);
@@ -132,7 +109,7 @@ mod tests {
     #[test]
     fn what_is_no_count_changes_nothing() {
         let latest = latest();
-        let values = latest.subscribe();
+        let values = latest.feed.last.subscribe();
         for (data, mzxid) in [(b"".as_slice(), 11), (b"12345", 12), (b"123", 5)] {
             let error = latest.take(data.to_vec(), change(mzxid), true).unwrap_err();
             assert_eq!(error.kind(), crate::error::ErrorKind::UnusablePath);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 
 pub use self::count::VersionedCount;
-use self::follow::{EndOnDrop, follow};
+use self::follow::follow;
 use self::latest::LatestCount;
 use self::requests::{Swapped, read_if_there, read_or_create, set, swap};
 pub use self::watch::CountWatch;
@@ -57,7 +57,7 @@ pub struct SharedCount {
     curator: Curator,
     latest: Arc<LatestCount>,
     /// The node is followed as long as a receiver lives.
-    _in_use: Receiver<i32>,
+    _in_use: Receiver<Option<i32>>,
 }
 
 impl SharedCount {
@@ -88,15 +88,15 @@ impl SharedCount {
         });
         let (data, change) = found.await?;
         let first = VersionedCount::parse(&path, &data, change)?;
-        let latest = Arc::new(LatestCount::new(path, first));
-        let in_use = latest.subscribe();
-        connection.spawn(follow(connection.clone(), EndOnDrop::new(latest.clone())));
+        let latest = Arc::new(LatestCount::new(&path, first));
+        let in_use = latest.feed.last.subscribe();
+        follow(connection, &latest);
         Ok(Self { curator: curator.clone(), latest, _in_use: in_use })
     }
 
     /// Returns the path, under the namespace.
     pub fn path(&self) -> &str {
-        self.latest.path.as_str()
+        self.latest.path().as_str()
     }
 
     /// Returns the latest known count.
@@ -132,7 +132,7 @@ impl SharedCount {
     /// Outside a tokio runtime with timers.
     #[doc(alias = "setCount")]
     pub async fn set(&self, value: i32) -> Result<(), Error> {
-        let path = &self.latest.path;
+        let path = self.latest.path();
         let connection = self.curator.connection();
         let retry = &self.curator.options().retry;
         let writing = with_retry(connection, path, retry, Idempotent::No, |session, _| {
@@ -170,7 +170,7 @@ impl SharedCount {
     /// As for [`set`](Self::set).
     #[doc(alias = "trySetCount")]
     pub async fn try_set(&self, expected: &VersionedCount, value: i32) -> Result<bool, Error> {
-        let path = &self.latest.path;
+        let path = self.latest.path();
         let connection = self.curator.connection();
         let retry = &self.curator.options().retry;
         if expected.version == ANY_VERSION {
@@ -208,13 +208,13 @@ impl SharedCount {
     /// Returns a watch on the values from now on.
     #[doc(alias = "addListener")]
     pub fn watch(&self) -> CountWatch {
-        CountWatch::new(&self.curator, &self.latest)
+        CountWatch::new(&self.curator, self.latest.feed.observe())
     }
 
     /// A receiver of the values from now on, for a recipe that uses this handle. The node is followed until the last receiver
     /// and the last handle are dropped.
-    pub(crate) fn subscribe(&self) -> Receiver<i32> {
-        self.latest.subscribe()
+    pub(crate) fn subscribe(&self) -> Receiver<Option<i32>> {
+        self.latest.feed.last.subscribe()
     }
 }
 

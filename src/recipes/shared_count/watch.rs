@@ -2,16 +2,13 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use futures_util::Stream;
-use tokio::sync::watch;
 
-use super::latest::LatestCount;
 use crate::curator::Curator;
 use crate::error::Error;
-use crate::recipes::shared::waiting::Waiting;
+use crate::recipes::shared::observation::Observation;
 
 /// Reports the values of a [`SharedCount`](super::SharedCount) as they change; from
 /// [`SharedCount::watch`](super::SharedCount::watch).
@@ -36,26 +33,18 @@ use crate::recipes::shared::waiting::Waiting;
 pub struct CountWatch {
     /// Keeps the session open.
     _curator: Curator,
-    latest: Arc<LatestCount>,
-    /// The node is followed as long as a receiver lives.
-    values: watch::Receiver<i32>,
-    waiting: Waiting<watch::Receiver<i32>, Result<i32, Error>>,
+    values: Observation<i32>,
 }
 
 impl CountWatch {
-    pub(super) fn new(curator: &Curator, latest: &Arc<LatestCount>) -> Self {
-        Self {
-            _curator: curator.clone(),
-            latest: latest.clone(),
-            values: latest.subscribe(),
-            waiting: Waiting::new(),
-        }
+    pub(super) fn new(curator: &Curator, values: Observation<i32>) -> Self {
+        Self { _curator: curator.clone(), values }
     }
 
     /// Returns the latest known count. [`changed`](Self::changed) then waits for the next one.
     pub fn value(&mut self) -> i32 {
-        self.waiting.forget();
-        *self.values.borrow_and_update()
+        // The feed begins with the first value.
+        self.values.see().unwrap_or_default()
     }
 
     /// Waits for the next value after the one at the time when the watch was created.
@@ -69,17 +58,7 @@ impl CountWatch {
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) when no further session will be opened. A value that was not returned
     /// before comes first.
     pub async fn changed(&mut self) -> Result<i32, Error> {
-        self.waiting.forget();
-        next(&mut self.values, &self.latest).await
-    }
-}
-
-async fn next(values: &mut watch::Receiver<i32>, latest: &LatestCount) -> Result<i32, Error> {
-    tokio::select! {
-        biased;
-        // The sender lives in `latest`.
-        Ok(()) = values.changed() => Ok(*values.borrow_and_update()),
-        ended = latest.ended() => Err(ended),
+        self.values.changed().await
     }
 }
 
@@ -87,23 +66,15 @@ impl Stream for CountWatch {
     type Item = i32;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<i32>> {
-        let Self { latest, values, waiting, .. } = &mut *self;
-        let value = ready!(waiting.poll(values, context, |mut values| {
-            let latest = latest.clone();
-            async move {
-                let value = next(&mut values, &latest).await;
-                (values, value)
-            }
-        }));
-        Poll::Ready(value.ok())
+        self.values.poll_next(context)
     }
 }
 
 impl fmt::Debug for CountWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CountWatch")
-            .field("path", &self.latest.path.as_str())
-            .field("value", &*self.values.borrow())
+            .field("path", &self.values.path())
+            .field("value", &self.values.last())
             .finish_non_exhaustive()
     }
 }

@@ -34,7 +34,7 @@ use crate::client::Failed;
 use crate::curator::Curator;
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::LockPath;
-use crate::metrics::{self, LockLabels};
+use crate::metrics;
 use crate::queue::rules::admission::{Family, Rank, queue};
 use crate::queue::rules::filter::ContenderFilter;
 use crate::queue::rules::node_name::Kind;
@@ -79,9 +79,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Slots {
     recipe: Recipe,
     permits: InterProcessSemaphoreV2,
-    /// The parent of the indexes.
-    indexes: LockPath,
-    /// The request for the mutex of an index, without its path.
+    /// The request for the mutex of an index, with the path above the indexes.
     mutex: Arc<Request>,
     count: usize,
     preferred: Option<usize>,
@@ -104,13 +102,12 @@ impl Curator {
             let reason = format!("it must be at least 1 and at most {MOST}");
             return Err(Error::invalid("count", value, &reason).at(path));
         };
-        let mut mutex = recipe.request(Family::Exclusive(ContenderFilter::Curator), Kind::Lock);
+        let exclusive = Family::Exclusive(ContenderFilter::Curator);
+        let indexes = recipe.internal(recipe.path.below("slots"));
+        let mut mutex = indexes.request(exclusive, Kind::Lock);
         mutex.waiter_mut().no_wait = true;
-        // The metrics count the permit, not the mutex.
-        mutex.counted = LockLabels::default();
         Ok(Slots {
             permits: InterProcessSemaphoreV2::inside(recipe.clone(), limit),
-            indexes: recipe.path.below("slots"),
             recipe,
             mutex: Arc::new(mutex),
             count,
@@ -346,7 +343,7 @@ impl Slots {
     }
 
     fn path_of(&self, index: usize) -> LockPath {
-        self.indexes.below(&index.to_string())
+        self.mutex.path.below(&index.to_string())
     }
 }
 

@@ -167,6 +167,24 @@ async fn a_leader_that_may_not_be_read_is_followed_by_its_node() {
     }
 }
 
+/// Its path is longer than all that a session may watch.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_may_not_be_read_is_reported_without_room_for_a_watch() {
+    let mut testbed = Testbed::new().await;
+    let curator = testbed.short_lived_curator().await;
+    testbed.create(&testbed.path, CreateMode::Container).await;
+    testbed.path = format!("{}/{}", testbed.path, "x".repeat(97 * 1024));
+    testbed.create(&testbed.path, CreateMode::Container).await;
+    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-latch-", testbed.path);
+    let mode = CreateMode::EphemeralSequential;
+    let node = testbed.node(&name, b"hidden", mode, &[anyone(Permission::CREATE)]).await;
+    let mut observer = testbed.observer(&curator);
+    let leader = told(&mut observer).await.unwrap();
+    assert_eq!((leader.node == node, leader.identity), (true, None));
+    testbed.remove(&node).await;
+    assert_eq!(told(&mut observer).await, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_expiry_of_its_session_changes_nothing() {
     let (testbed, [theirs, curator]) = Testbed::with_curators().await;
