@@ -209,9 +209,7 @@ async fn check(queue: &QueueDriver, request: &Request) -> Result<(), EntryAborte
             aborted => aborted,
         })?;
     let is_kept_out = |path_nodes: &PathNodes, listing: &Listing| {
-        if let Some(child) = path_nodes.family.other_recipe(&listing.children) {
-            return Err(EntryAborted::Failed(request.mixed(child)));
-        }
+        request.check_unmixed(listing)?;
         // A contender that only keeps its node gives it up when it sees ours.
         let is_busy = path_nodes.is_busy(listing, request.is_shared());
         Ok(no_wait && is_busy && !path_nodes.may_be_kept(listing))

@@ -19,7 +19,7 @@ use tracing::Instrument;
 use super::hold::HoldState;
 use super::leaving::Leaving;
 use super::node::{OwnedNode, Room, Znode};
-use super::path_nodes::{CreateWith, PathNodes, Position};
+use super::path_nodes::{CreateWith, PathNodes};
 use super::request::{EntryAborted, Request};
 use super::retries::Callers;
 use super::session_nodes::SessionNodes;
@@ -30,6 +30,7 @@ use crate::client::{
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind};
 use crate::metrics::{self, Operation};
+use crate::queue::rules::admission::Position;
 use crate::queue::rules::node_name::{is_safe_sequence, last_number, protected_prefix, retainable};
 use crate::random;
 use crate::session::Session;
@@ -364,23 +365,14 @@ impl Creating {
         let node = self
             .take_place(&name, created.sequence, created.czxid)
             .ok_or_else(Failure::session_over)?;
-        let placement = match placement {
-            // A listing with a watch answers whether the znode is the sole contender, so the listing decides.
-            Placement::Listing(listing, Some(watch)) => {
-                let _ = self.path_nodes.by_gap(&node.znode);
-                Placement::Listing(listing, Some(watch))
-            }
-            Placement::Listing(listing, None) => match self.path_nodes.by_gap(&node.znode) {
-                Some(position) => Placement::Position(position),
-                None => Placement::Listing(listing, None),
-            },
-            Placement::Unknown => match self.path_nodes.by_gap(&node.znode) {
-                Some(position) => Placement::Position(position),
-                None => Placement::Unknown,
-            },
-            Placement::Position(position) => Placement::Position(position),
-        };
-        Ok((node, placement))
+        if self.request.companion.is_some() {
+            return Ok((node, placement));
+        }
+        let by_gap = self.path_nodes.by_gap(&node.znode);
+        // A listing with a watch answers whether the znode is the sole contender, so that listing decides.
+        let is_watched = matches!(placement, Placement::Listing(_, Some(_)));
+        let by_gap = by_gap.filter(|_| !is_watched).map(Placement::Position);
+        Ok((node, by_gap.unwrap_or(placement)))
     }
 
     fn take_place(&mut self, name: &str, sequence: i64, czxid: i64) -> Option<OwnedNode> {

@@ -34,7 +34,7 @@ use super::leaving::list_for_try;
 use super::local_queue::NodeSpec;
 use super::node::OwnedNode;
 use super::passed_permits::InLine;
-use super::path_nodes::{PathNodes, Position};
+use super::path_nodes::PathNodes;
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, Requester, closed_error};
 use super::retries::Callers;
@@ -45,6 +45,7 @@ use crate::clock::BootInstant;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::metrics::Operation;
+use crate::queue::rules::admission::Position;
 use crate::session::lease::LeaseTerm;
 use crate::session::retry::RetryLoop;
 
@@ -311,9 +312,8 @@ impl PermitTask {
         let Some(OwnedNode { path_nodes, .. }) = created.first() else {
             return Err(EntryAborted::Retry(None));
         };
-        let other = path_nodes.family.other_recipe(&listing.children).filter(|_| entering);
-        if let Some(child) = other {
-            return Err(EntryAborted::Failed(self.request.mixed(child)));
+        if entering {
+            self.request.check_unmixed(listing)?;
         }
         let children: HashSet<&str> = listing.children.iter().map(String::as_str).collect();
         if !created.iter().all(|own| children.contains(own.znode.name())) {
@@ -408,11 +408,9 @@ impl<'a> Entering<'a> {
             self.children = match placement {
                 Placement::Position(Position::Among(count)) => Count::AtMost(count),
                 Placement::Listing(listing, _) => {
-                    match node.path_nodes.judge_entering(&node.znode, &listing) {
+                    request.check_unmixed(&listing)?;
+                    match node.path_nodes.judge(&node.znode, &listing) {
                         Position::Among(count) => Count::Of(count),
-                        Position::Mixed(child) => {
-                            return Err(EntryAborted::Failed(request.mixed(&child)));
-                        }
                         _ => return Err(EntryAborted::Retry(None)),
                     }
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::hold::{End, HoldState};
 use super::local_queue::Waiter;
-use crate::client::{ClientError, Failure, create_size};
+use crate::client::{ClientError, Failure, Listing, create_size};
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::LockPath;
 use crate::metrics::LockLabels;
@@ -58,14 +58,16 @@ impl Request {
         matches!(self.kind, Kind::Read | Kind::Lease)
     }
 
-    /// The error for a path on which another recipe's `child` was found.
-    pub(super) fn mixed(&self, child: &str) -> Error {
+    /// Fails if a listing shows a contender of another recipe. Only a contender that enters asks: one on the wrong path must not
+    /// fail existing waiters.
+    pub(super) fn check_unmixed(&self, listing: &Listing) -> Result<(), EntryAborted> {
+        let Some(child) = self.family.other_recipe(&listing.children) else { return Ok(()) };
         let path = &self.path;
         let text = format!(
             "{child} under {path} is of another recipe, which this lock does not keep out; \
              use a path for one recipe, or remove the child if it is not used"
         );
-        Error::new(ErrorKind::UnusablePath, text).at(path)
+        Err(EntryAborted::Failed(Error::new(ErrorKind::UnusablePath, text).at(path)))
     }
 
     /// The size of the create.
