@@ -113,8 +113,7 @@ impl Client {
     /// containers. `path` starts at the server's root, because the chroot itself may be missing.
     pub(crate) async fn make_parents(&self, path: &LockPath, acls: &[Acl]) -> Result<(), Failed> {
         let server = self.unrooted();
-        let failed =
-            |level: &str, failure| Failed { path: level.to_owned(), operation: "create", failure };
+        let failed = |level, failure| Failed::at(level, "create", failure);
         let mut missing = Vec::new();
         // Upwards first: a client that has no permission near the root may not need it.
         for level in path.ancestors() {

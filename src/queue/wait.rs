@@ -31,7 +31,7 @@ use super::driver::QueueDriver;
 use super::node::OwnedNode;
 use super::request::{EntryAborted, Request};
 use super::retries::Retries;
-use crate::client::{Client, Failure, LinkWatch, NodeEvent, NodeWatch, WatchPermit};
+use crate::client::{Client, Failed, Failure, LinkWatch, NodeEvent, NodeWatch, WatchPermit};
 use crate::metrics::{self, Operation};
 use crate::queue::rules::admission::Predecessors;
 use crate::queue::rules::node_name::ContenderName;
@@ -110,13 +110,13 @@ impl Watches {
         let mut retries = Retries::start();
         self.keep(ahead);
         loop {
-            let Failed { node: failed, failure } = match self.try_event(node, ahead).await {
+            let Failed { path, operation, failure } = match self.try_event(node, ahead).await {
                 Ok(Some(event)) => return Ok(event),
                 Ok(None) => continue,
                 Err(failed) => failed,
             };
             let (Failure::Unknown(cause) | Failure::NotNow(cause)) = failure else {
-                return Err(request.aborted(&failed, "read", failure));
+                return Err(request.aborted(&path, operation, failure));
             };
             let pause = queue.next_pause(&mut retries, Some(cause)).await?;
             metrics::retried(Operation::WATCH);
@@ -159,7 +159,7 @@ impl Watches {
             return Ok(None);
         };
         let client = node.nodes.session.client();
-        let client = client.map_err(|failure| Failed::at(&node.znode.path, failure))?;
+        let client = client.map_err(|failure| Failed::at(&node.znode.path, "read", failure))?;
         if missing.own.is_some() {
             self.link = Some(client.watch_link());
         }
@@ -242,7 +242,7 @@ impl Watches {
                     Ok(Some(Watch { name: name.to_owned(), watch, order, room }))
                 }
                 Err(Failure::NoNode) => Ok(None),
-                Err(failure) => Err(Failed::at(&path, failure)),
+                Err(failure) => Err(Failed::at(path, "read", failure)),
             }
         }
     }
@@ -328,18 +328,6 @@ impl Watches {
     }
 }
 
-/// A request that failed.
-struct Failed {
-    node: String,
-    failure: Failure,
-}
-
-impl Failed {
-    fn at(node: &str, failure: Failure) -> Self {
-        Self { node: node.to_owned(), failure }
-    }
-}
-
 /// Resolves when the watch fires, if it is armed.
 async fn fired(watch: &mut Option<Watch>) -> NodeEvent {
     if let Some(watch) = watch {
@@ -359,6 +347,6 @@ async fn is_gone(session: &Session, node: &str) -> Result<bool, Failed> {
         Err(Failure::NoNode) => Ok(true),
         // The waiter polls again, whatever the retry policy: a failed poll is no failed try.
         Err(Failure::Unknown(_) | Failure::NotNow(_)) => Ok(false),
-        Err(failure) => Err(Failed::at(node, failure)),
+        Err(failure) => Err(Failed::at(node, "read", failure)),
     }
 }
