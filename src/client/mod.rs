@@ -35,7 +35,7 @@ pub(crate) use zookeeper_client::{AuthId, CreateMode, Error as ServerError, Perm
 pub(crate) use self::client::Client;
 pub(crate) use self::dialer::{DialError, Dialer};
 pub(crate) use self::failure::{ClientError, Failed, Failure, WriteFailure};
-pub(crate) use self::limits::{check_contender, check_frame, create_size};
+pub(crate) use self::limits::{check_contender, check_frame};
 pub(crate) use self::link::{LinkState, LinkWatch};
 #[cfg(feature = "simulation")]
 pub(crate) use self::reconnecting::Reconnecting;

@@ -49,13 +49,6 @@ pub(super) enum Placement {
 /// The number of times that missing parents are created without a pause: an operator may delete them as fast as we create them.
 const PARENTS_AT_ONCE: usize = 3;
 
-/// The size from which a create may be too large for servers that are configured to take little. Smaller ones are sent without
-/// end, as the retry policies say.
-const LARGE: usize = 4096;
-
-/// The number of large creates that a broken connection may cut off in a row, while the searches behind them are answered.
-const CUTS: usize = 3;
-
 /// The answers to a create and to the requests that were sent with it.
 struct Answered {
     created: Result<Created, Failure>,
@@ -274,7 +267,6 @@ pub(super) async fn create_node(
     mut sent: Option<Creating>,
 ) -> Result<(OwnedNode, Placement), EntryAborted> {
     let mut parents_made = 0;
-    let mut cuts = 0;
     loop {
         request.check_companion()?;
         let mut creating = match sent.take() {
@@ -306,17 +298,7 @@ pub(super) async fn create_node(
             Failure::Unknown(cause) => {
                 metrics::unknown(Operation::CREATE);
                 let Some((node, placement)) = creating.resolved(callers).await? else {
-                    let size = request.create_size();
-                    cuts += 1;
-                    if size < LARGE {
-                        return Err(EntryAborted::Retry(Some(cause)));
-                    }
-                    if cuts == CUTS {
-                        return Err(EntryAborted::Failed(
-                            request.too_large(size).because(Some(cause)),
-                        ));
-                    }
-                    continue;
+                    return Err(EntryAborted::Retry(Some(cause)));
                 };
                 check_sequence(request, node.znode.sequence)?;
                 return Ok((node, placement));

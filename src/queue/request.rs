@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::hold::{End, HoldState};
 use super::local_queue::Waiter;
-use crate::client::{ClientError, Failure, Listing, create_size};
+use crate::client::{ClientError, Failure, Listing};
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::LockPath;
 use crate::metrics::LockLabels;
@@ -68,23 +68,6 @@ impl Request {
              use a path for one recipe, or remove the child if it is not used"
         );
         Err(EntryAborted::Failed(Error::new(ErrorKind::UnusablePath, text).at(path)))
-    }
-
-    /// The size of the create.
-    pub(super) fn create_size(&self) -> usize {
-        let node = &self.waiter.node;
-        create_size(&self.path, node.data.len(), &node.acls)
-    }
-
-    /// The error for a create of this size that is cut off again and again.
-    pub(super) fn too_large(&self, size: usize) -> Error {
-        let path = &self.path;
-        let value = format!("of {} bytes for {path}", self.waiter.node.data.len());
-        let reason = format!(
-            "each create, of {size} bytes in all, broke the connection, and smaller requests were answered: \
-             the servers' jute.maxbuffer may be smaller"
-        );
-        Error::invalid("identity", value, &reason).at(path)
     }
 
     pub(super) fn session_error(&self, error: Error) -> Error {
