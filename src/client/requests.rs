@@ -235,33 +235,6 @@ impl Client {
         }
     }
 
-    /// Returns for each of several nodes whether it is known not to exist, in one request. Servers before 3.6 refuse the request,
-    /// and others may cut the connection.
-    pub(crate) fn are_gone<'a>(
-        &'a self,
-        nodes: impl IntoIterator<Item = &'a str>,
-    ) -> impl Future<Output = Result<Vec<bool>, Failure>> + Send {
-        send!(self, zk => {
-            // Lists children, of which such a node has none, because data may be large.
-            let mut reader = zk.new_multi_reader();
-            let added = nodes.into_iter().try_for_each(|node| reader.add_get_children(node));
-            let sent = added.map(|()| reader.commit());
-            async move {
-                let results = sent.map_err(Failure::of)?.await.map_err(Failure::of)?;
-                let is_gone = |result: &zk::MultiReadResult| {
-                    matches!(result, zk::MultiReadResult::Error { err: zk::Error::NoNode })
-                };
-                Ok(results.iter().map(is_gone).collect())
-            }
-        }, sim => {
-            let op = Op::AreGone(nodes.into_iter().map(|node| self.at(node)).collect());
-            sim.asked(op, |answer, _| match answer {
-                Answer::Gone(gone) => Some(gone),
-                _ => None,
-            })
-        })
-    }
-
     /// Deletes a node, whatever its version.
     pub(crate) fn delete(
         &self,

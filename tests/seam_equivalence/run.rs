@@ -115,8 +115,7 @@ impl Link {
             link.clear_log();
             log
         });
-        let name = |log: String| if log == "Other(22)" { "MultiRead".to_owned() } else { log };
-        logs.into_iter().flatten().map(name).collect()
+        logs.into_iter().flatten().collect()
     }
 }
 
@@ -629,7 +628,6 @@ fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>
         "look" => plain!(client.look(path), origin),
         "exists" => plain!(client.exists(path), |exists| exists.to_string()),
         "look-watch" => watching!(client.look_and_watch(path), origin, node_watch),
-        "gone" => plain!(client.are_gone([path, other]), |gone| format!("{gone:?}")),
         "watch" => {
             let sent = client.watch(path);
             Box::pin(async move {
