@@ -25,13 +25,14 @@ use crate::client::{Client, Failed, Failure, Node, NodeEvent};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::metrics::{self, Operation};
-use crate::queue::{End, HeldLock, OwnedHold};
+use crate::queue::{End, OwnedHold};
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::recipe::Recipe;
 use crate::recipes::shared::task_state::{CloseOnDrop, Phase};
 use crate::session::Session;
 use crate::session::cleanup::{behind_barrier, delete};
 use crate::session::follower::{EachSession, NodeFollower};
+use crate::session::observed::HeldLock;
 use crate::session::retry::{RetryLoop, RetryPolicy};
 
 /// The number of times that missing parents are created without a pause: an operator may delete them as fast as we create them.
