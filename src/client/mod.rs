@@ -28,9 +28,9 @@ mod simulated;
 mod types;
 mod watch;
 
-pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector};
+pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector, CreateMode};
 #[cfg(feature = "simulation")]
-pub(crate) use zookeeper_client::{AuthId, CreateMode, Error as ServerError, Permission, Stat};
+pub(crate) use zookeeper_client::{AuthId, Error as ServerError, Permission, Stat};
 
 pub(crate) use self::client::Client;
 pub(crate) use self::dialer::{DialError, Dialer};

@@ -63,7 +63,7 @@ impl Client {
     }
 
     /// Creates a node. Its parent must exist.
-    pub(super) fn create<'a>(
+    pub(crate) fn create<'a>(
         &'a self,
         path: &'a str,
         data: &[u8],
@@ -77,26 +77,6 @@ impl Client {
             let op = Op::create(self.at(path), data, acls, mode);
             sim.asked(op, |answer, _| answer.change())
         })
-    }
-
-    /// Creates a persistent node. Its parent must exist.
-    pub(crate) fn create_persistent<'a>(
-        &'a self,
-        path: &'a str,
-        data: &[u8],
-        acls: &[Acl],
-    ) -> impl Future<Output = Result<Change, Failure>> + Send + use<'a> {
-        self.create(path, data, acls, CreateMode::Persistent)
-    }
-
-    /// Creates an ephemeral node. Its parent must exist.
-    pub(crate) fn create_ephemeral<'a>(
-        &'a self,
-        path: &'a str,
-        data: &[u8],
-        acls: &[Acl],
-    ) -> impl Future<Output = Result<Change, Failure>> + Send + use<'a> {
-        self.create(path, data, acls, CreateMode::Ephemeral)
     }
 
     /// Replaces a node's data if they have this version; `None` replaces any version.
@@ -252,16 +232,12 @@ impl Client {
         path: &str,
         write: &Write<'_>,
     ) -> impl Future<Output = Result<(), WriteFailure>> + Send + use<'a> {
-        let mode = |ephemeral| match ephemeral {
-            true => CreateMode::Ephemeral,
-            false => CreateMode::Persistent,
-        };
         send!(self, zk => {
             let send = || {
                 let mut writer = zk.new_check_writer(other, None)?;
                 match write {
-                    Write::Create { data, acls, ephemeral } => {
-                        let options = mode(*ephemeral).with_acls(Acls::new(acls));
+                    Write::Create { data, acls, mode } => {
+                        let options = mode.with_acls(Acls::new(acls));
                         writer.add_create(path, data, &options)?;
                     }
                     Write::Set { data } => writer.add_set_data(path, data, None)?,
@@ -274,9 +250,7 @@ impl Client {
         }, sim => {
             let path = self.at(path);
             let write = match write {
-                Write::Create { data, acls, ephemeral } => {
-                    Op::create(path, data, acls, mode(*ephemeral))
-                }
+                Write::Create { data, acls, mode } => Op::create(path, data, acls, *mode),
                 Write::Set { data } => Op::SetData { path, data: data.to_vec(), version: None },
                 Write::Delete => Op::Delete { path, version: None },
             };

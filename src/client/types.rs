@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use zookeeper_client::{self as zk, Acl, Acls};
+use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
 use crate::fencing_token::FencingToken;
 
@@ -102,15 +102,8 @@ impl Listing {
 /// A write to one node.
 #[derive(Debug)]
 pub(crate) enum Write<'a> {
-    /// Creates a node, persistent unless it is `ephemeral`.
-    Create {
-        data: &'a [u8],
-        acls: &'a [Acl],
-        ephemeral: bool,
-    },
-    Set {
-        data: &'a [u8],
-    },
+    Create { data: &'a [u8], acls: &'a [Acl], mode: CreateMode },
+    Set { data: &'a [u8] },
     Delete,
 }
 

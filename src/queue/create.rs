@@ -24,8 +24,8 @@ use super::request::{EntryAborted, Request};
 use super::retries::Callers;
 use super::session_nodes::SessionNodes;
 use crate::client::{
-    ChildrenWatch, Client, Created, Failure, LinkWatch, Listing, Node, WatchPermit, Write,
-    WriteFailure,
+    ChildrenWatch, Client, CreateMode, Created, Failure, LinkWatch, Listing, Node, WatchPermit,
+    Write, WriteFailure,
 };
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind};
@@ -211,7 +211,7 @@ async fn create_companion(
     let name = request.path.child(&prefix);
     let node = &request.waiter.node;
     let stamp = BootInstant::now();
-    let read = Write::Create { data: &node.data, acls: &node.acls, ephemeral: true };
+    let read = Write::Create { data: &node.data, acls: &node.acls, mode: CreateMode::Ephemeral };
     let sent = client.write_while_there(write.node(), &name, &read);
     let created = match write.session().renew_on_success(stamp, sent).await {
         // Some servers do not return the `Stat` of a node that a transaction creates.

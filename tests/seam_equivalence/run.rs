@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use zookeeper_testkit::{FaultProxy, kill_session};
 
 use super::super::{
-    Change, ChildrenWatch, Client, Dialer, Failure, LinkState, Listing, Node, NodeWatch, Write,
-    WriteFailure, ZooKeeperClient, world_anyone_acl,
+    Change, ChildrenWatch, Client, CreateMode, Dialer, Failure, LinkState, Listing, Node,
+    NodeWatch, Write, WriteFailure, ZooKeeperClient, world_anyone_acl,
 };
 use super::Real;
 use super::script::{Ask, Script, Step, What};
@@ -403,12 +403,12 @@ impl Run<'_> {
     /// Which of the creates took effect is open; but what was confirmed did, and of the others the first ones.
     async fn tear(&mut self, who: usize, nth: usize) {
         let client = self.sessions[who].client.clone().unwrap();
-        let _ = client.create_persistent("/torn", b"", &world_anyone_acl()).await;
+        let _ = client.create("/torn", b"", &world_anyone_acl(), CreateMode::Persistent).await;
         let sent = ["/torn/0", "/torn/1", "/torn/2", "/torn/3"].map(|path| {
             let client = client.clone();
-            tokio::spawn(
-                async move { client.create_persistent(path, b"", &world_anyone_acl()).await },
-            )
+            tokio::spawn(async move {
+                client.create(path, b"", &world_anyone_acl(), CreateMode::Persistent).await
+            })
         });
         match nth / 2 {
             pause @ 0..4 => join_all((0..pause).map(|_| yield_now())).await.clear(),
@@ -613,13 +613,8 @@ fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>
                 format!("{} c~{}~ {}", created.sequence, created.czxid, created.owner != 0)
             })
         }
-        "persistent" => plain!(client.create_persistent(path, &data, &acls), change),
-        "container" => {
-            plain!(
-                client.create(path, &data, &acls, zookeeper_client::CreateMode::Container),
-                change
-            )
-        }
+        "persistent" => plain!(client.create(path, &data, &acls, CreateMode::Persistent), change),
+        "container" => plain!(client.create(path, &data, &acls, CreateMode::Container), change),
         "set" => plain!(client.set_data(path, &data, version), change),
         "list" => plain!(client.list(path), listing),
         "list-watch" => watching!(client.list_and_watch(path), listing, children_watch),
@@ -636,8 +631,12 @@ fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>
             })
         }
         "delete" => plain!(client.delete(path), |()| "done".to_owned()),
-        "while-create" => write(Write::Create { data: &data, acls: &acls, ephemeral: false }),
-        "while-ephemeral" => write(Write::Create { data: &data, acls: &acls, ephemeral: true }),
+        "while-create" => {
+            write(Write::Create { data: &data, acls: &acls, mode: CreateMode::Persistent })
+        }
+        "while-ephemeral" => {
+            write(Write::Create { data: &data, acls: &acls, mode: CreateMode::Ephemeral })
+        }
         "while-set" => write(Write::Set { data: &data }),
         "while-delete" => write(Write::Delete),
         "sync" => plain!(client.sync(), |()| "done".to_owned()),

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use futures_util::future::{OptionFuture, join};
 use tokio::sync::{OwnedMutexGuard, watch};
 
-use crate::client::{Client, Failed, Failure, Node, NodeEvent};
+use crate::client::{Client, CreateMode, Failed, Failure, Node, NodeEvent};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::metrics::{self, Operation};
@@ -244,7 +244,7 @@ impl Keeper {
         ours.is_unsure |= must_create;
         let create = async {
             let stamp = BootInstant::now();
-            let sent = client.create_ephemeral(path.as_str(), &data, &acls);
+            let sent = client.create(path.as_str(), &data, &acls, CreateMode::Ephemeral);
             session.renew_on_success(stamp, sent).await
         };
         // The first poll sends both in this order.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::count::{Verdict, VersionedCount, judge};
-use crate::client::{Acl, Change, Failed, Failure, Node};
+use crate::client::{Acl, Change, CreateMode, Failed, Failure, Node};
 use crate::lock_path::LockPath;
 use crate::session::Session;
 
@@ -34,7 +34,7 @@ pub(super) async fn read_or_create(
         let borrowed =
             session.borrow_client().map_err(|failure| Failed::at(path, "create", failure))?;
         let client = &borrowed.client;
-        match client.create_persistent(path.as_str(), &seed, acls).await {
+        match client.create(path.as_str(), &seed, acls, CreateMode::Persistent).await {
             Ok(change) => return Ok((seed.to_vec(), change)),
             // Another client created the node first.
             Err(Failure::NodeExists) => {}
