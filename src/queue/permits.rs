@@ -114,21 +114,7 @@ impl Limit {
 }
 
 /// The answer to a caller. [`Busy`](crate::ErrorKind::Busy) if there are too few permits, and the caller asked not to wait.
-type Answer = Result<Vec<OwnedHold>, Error>;
-
-/// A caller's wait for permits. Dropping it withdraws.
-#[derive(Debug)]
-pub(crate) struct ContendingForPermits {
-    path: LockPath,
-    reply: oneshot::Receiver<Answer>,
-}
-
-impl ContendingForPermits {
-    pub(crate) async fn answer(self) -> Answer {
-        // The task answers before it ends, unless its runtime shuts down.
-        self.reply.await.unwrap_or_else(|_| Err(Error::closed().at(&self.path)))
-    }
-}
+pub(super) type Answer = Result<Vec<OwnedHold>, Error>;
 
 /// A request for several permits.
 #[derive(Debug)]
@@ -143,12 +129,13 @@ pub(crate) struct PermitRequest {
     pub(crate) queued: QueuedFlag,
 }
 
-/// Starts the task that acquires permits. `mutex` is the queue of the semaphore's mutex.
-pub(super) fn contend(
+/// Acquires permits, in a session task. Dropping the future withdraws: the task ends when its reply has no receiver. `mutex` is
+/// the queue of the semaphore's mutex.
+pub(super) async fn contend(
     current_nodes: &Arc<CurrentNodes>,
     mutex: Arc<QueueDriver>,
     request: PermitRequest,
-) -> ContendingForPermits {
+) -> Answer {
     let PermitRequest { permit, mutex: mutex_request, count, limit, queued } = request;
     let (caller, reply) = oneshot::channel();
     let path = permit.path.clone();
@@ -163,7 +150,8 @@ pub(super) fn contend(
         count,
     };
     current_nodes.connection.spawn(task.run(limit, caller).instrument(span));
-    ContendingForPermits { path, reply }
+    // The task answers before it ends, unless its runtime shuts down.
+    reply.await.unwrap_or_else(|_| Err(Error::closed().at(&path)))
 }
 
 struct PermitTask {
