@@ -13,7 +13,6 @@
 #[allow(clippy::module_inception)] // the folder has the name of its main type
 mod client;
 mod connect_string;
-mod connector;
 mod dialer;
 mod failure;
 mod limits;
