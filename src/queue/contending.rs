@@ -200,14 +200,13 @@ async fn until_checked(queue: &QueueDriver, request: &Request) -> Result<(), Err
 /// nodes under the path, or for its number.
 async fn check(queue: &QueueDriver, request: &Request) -> Result<(), EntryAborted> {
     let no_wait = request.waiter.no_wait;
-    let nodes =
-        queue.current_nodes.wait().await.map_err(|none| match request.no_session(none) {
-            EntryAborted::Retry(_) if no_wait => {
-                let waited = queue.connection().settings.connection_timeout;
-                EntryAborted::Failed(Error::unavailable(&request.path, Some(waited)))
-            }
-            aborted => aborted,
-        })?;
+    let nodes = queue.current_nodes.wait(request).await.map_err(|aborted| match aborted {
+        EntryAborted::Retry(_) if no_wait => {
+            let waited = queue.connection().settings.connection_timeout;
+            EntryAborted::Failed(Error::unavailable(&request.path, Some(waited)))
+        }
+        aborted => aborted,
+    })?;
     let is_kept_out = |path_nodes: &PathNodes, listing: &Listing| {
         request.check_unmixed(listing)?;
         // A contender that only keeps its node gives it up when it sees ours.

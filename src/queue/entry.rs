@@ -33,7 +33,7 @@ use super::wait::{Event, Watches};
 use crate::client::{Failure, Listing};
 use crate::clock::BootInstant;
 use crate::metrics::{self, Operation};
-use crate::session::{NoSession, Session};
+use crate::session::Session;
 use crate::sync::Mutex;
 
 /// The longest time that a try waits for another process to give up a node that it only keeps. A process that takes longer is as
@@ -123,7 +123,11 @@ impl Attempt {
         let nodes = match &source {
             Source::New(Some((sent, _))) => sent.nodes.clone(),
             Source::Requeued(node) => node.nodes.clone(),
-            Source::New(None) => queue.unless_stopped(wait_for_session(queue)).await?,
+            Source::New(None) => {
+                let (request, _) = queue.first()?;
+                self.request = Some(request.clone());
+                queue.unless_stopped(queue.current_nodes.wait(&request)).await?
+            }
         };
         let session = nodes.session.clone();
         tokio::select! {
@@ -264,16 +268,6 @@ async fn report_after<T>(
     }
     report();
     event.await
-}
-
-async fn wait_for_session(queue: &QueueDriver) -> Result<Arc<SessionNodes>, EntryAborted> {
-    queue.current_nodes.wait().await.map_err(|none| match none {
-        NoSession::NotConnected => EntryAborted::Retry(None),
-        NoSession::Closed(error) => {
-            queue.session_over(&error);
-            EntryAborted::Abandoned
-        }
-    })
 }
 
 /// Judges the first listing behind a create.

@@ -234,8 +234,7 @@ impl PermitTask {
             None => return Err(EntryAborted::Abandoned),
         };
         in_line.becomes_head(self.count == 1);
-        let nodes = self.current_nodes.wait().await;
-        let nodes = nodes.map_err(|none| self.request.no_session(none))?;
+        let nodes = self.current_nodes.wait(&self.request).await?;
         let session = nodes.session.clone();
         let mut entering = Entering::new(self, nodes, reaction);
         let holds = tokio::select! {
@@ -280,8 +279,7 @@ impl PermitTask {
 
     /// Fails if fewer permits are free than the caller wants, so that a failing try creates no node.
     async fn check(&self, limit: &Limit, reaction: Reaction) -> Result<(), EntryAborted> {
-        let nodes = self.current_nodes.wait().await;
-        let nodes = nodes.map_err(|none| self.request.no_session(none))?;
+        let nodes = self.current_nodes.wait(&self.request).await?;
         let is_full = |path_nodes: &PathNodes, listing: &Listing| {
             let counted = listing.children.len() - reaction.kept(path_nodes, listing);
             Ok(counted + self.count > limit.now())

@@ -115,14 +115,6 @@ impl Request {
             failure => EntryAborted::Failed(self.exhausted(failure.into_source())),
         }
     }
-
-    /// Converts the reason for which there is no session to enter in.
-    pub(super) fn no_session(&self, none: NoSession) -> EntryAborted {
-        match none {
-            NoSession::NotConnected => EntryAborted::Retry(None),
-            NoSession::Closed(error) => EntryAborted::Failed(self.session_error(error)),
-        }
-    }
 }
 
 /// Why an attempt to enter the queue was aborted.
