@@ -71,9 +71,9 @@ impl Node {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Created {
     pub(crate) sequence: i64,
-    /// The transaction that created the node. Zero if the server does not say.
+    /// The transaction that created the node. Zero if the answer does not tell.
     pub(crate) czxid: i64,
-    /// The session that owns the node. Zero if the server does not say.
+    /// The session that owns the node. Zero if the answer does not tell.
     pub(crate) owner: i64,
 }
 

@@ -214,7 +214,7 @@ async fn create_companion(
     let read = Write::Create { data: &node.data, acls: &node.acls, mode: CreateMode::Ephemeral };
     let sent = client.write_while_there(write.node(), &name, &read);
     let created = match write.session().renew_on_success(stamp, sent).await {
-        // Some servers do not return the `Stat` of a node that a transaction creates.
+        // Not all servers return the `Stat` of a node that a transaction creates: it is read afterwards.
         Ok(()) => Ok(Created { sequence: write.znode().sequence, czxid: 0, owner: 0 }),
         Err(WriteFailure::NotThere) => {
             write.mark_node_gone();
@@ -403,7 +403,7 @@ impl Creating {
     }
 }
 
-/// Reads the origin of a node, which servers before 3.5 do not return from a create.
+/// Reads the origin of the node of a companion read, which the answer to its transaction does not tell.
 async fn read_origin(session: &Session, node: &str) -> Result<Node, Failure> {
     match session.request(|client| client.read(node)).await {
         Ok(node) => Ok(node),
