@@ -31,7 +31,7 @@ pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connecto
 #[cfg(feature = "simulation")]
 pub(crate) use zookeeper_client::{AuthId, Error as ServerError, Permission, Stat};
 
-pub(crate) use self::client::Client;
+pub(crate) use self::client::{Client, PARENTS_AT_ONCE};
 pub(crate) use self::dialer::{DialError, Dialer};
 pub(crate) use self::failure::{ClientError, Failed, Failure, WriteFailure};
 pub(crate) use self::limits::{check_contender, check_frame};

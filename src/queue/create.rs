@@ -24,8 +24,8 @@ use super::request::{EntryAborted, Request};
 use super::retries::Callers;
 use super::session_nodes::SessionNodes;
 use crate::client::{
-    ChildrenWatch, Client, CreateMode, Created, Failure, LinkWatch, Listing, Node, WatchPermit,
-    Write, WriteFailure,
+    ChildrenWatch, Client, CreateMode, Created, Failure, LinkWatch, Listing, Node, PARENTS_AT_ONCE,
+    WatchPermit, Write, WriteFailure,
 };
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind};
@@ -45,9 +45,6 @@ pub(super) enum Placement {
     Listing(Listing, Option<ChildrenWatch>),
     Unknown,
 }
-
-/// The number of times that missing parents are created without a pause: an operator may delete them as fast as we create them.
-const PARENTS_AT_ONCE: usize = 3;
 
 /// The answers to a create and to the requests that were sent with it.
 struct Answered {
@@ -438,23 +435,23 @@ async fn make_parents(
     request: &Request,
     callers: Callers<'_>,
 ) -> Result<(), EntryAborted> {
-    let parent = nodes.connection.absolute(&request.path);
     let make = || async {
         let client = nodes.session.client()?;
-        let made = client.make_parents(&parent, &request.waiter.node.acls).await;
-        Ok::<_, Failure>(match made {
-            Ok(()) => None,
+        let Err(failed) = client.make_path(&request.path, &request.waiter.node.acls).await else {
+            return Ok(None);
+        };
+        match failed.failure {
             // A parent was deleted at the same time: the next create reports that.
-            Err(gone) if matches!(gone.failure, Failure::NoNode) => None,
-            Err(refused) => match refused.failure {
-                failure @ Failure::Refused(_) => Some((refused.path, failure)),
-                failure => return Err(failure),
-            },
-        })
+            Failure::NoNode => Ok(None),
+            Failure::Refused(_) => Ok(Some(failed)),
+            failure => Err(failure),
+        }
     };
     match callers.retried(make).await? {
         Ok(None) => Ok(()),
-        Ok(Some((path, failure))) => Err(request.aborted(&path, "create", failure)),
+        Ok(Some(refused)) => {
+            Err(request.aborted(&refused.path, refused.operation, refused.failure))
+        }
         Err(failure) => Err(request.aborted(request.path.as_str(), "create", failure)),
     }
 }

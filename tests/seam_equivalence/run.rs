@@ -516,8 +516,7 @@ pub(super) async fn run(script: &Script, side: &Side) -> Vec<String> {
         run.dial(LONG).await;
     }
     let client = run.sessions[0].client.as_ref().unwrap();
-    let root = LockPath::parse("root", &run.root()).unwrap();
-    client.make_parents(&root, &world_anyone_acl()).await.expect("a root");
+    client.make_path(&LockPath::root(), &world_anyone_acl()).await.expect("a root");
     run.settle(None).await;
     for (nth, step) in script.steps.iter().enumerate() {
         locked(&run.journal).step = nth;
@@ -641,8 +640,8 @@ fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>
         "while-delete" => write(Write::Delete),
         "sync" => plain!(client.sync(), |()| "done".to_owned()),
         _ => Box::pin(async move {
-            let path = client.root().join(&LockPath::parse("path", path).unwrap());
-            let made = client.make_parents(&path, &acls).await;
+            let path = LockPath::parse("path", path).unwrap();
+            let made = client.make_path(&path, &acls).await;
             let text = match made {
                 Ok(()) => "done".to_owned(),
                 Err(e) => {
