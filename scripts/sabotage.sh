@@ -28,9 +28,9 @@ while read_row; do
     echo "sabotage: $name: built in $built s, NOT found: $(tail -1 "$log")"
   fi
 done <<'ROWS'
-head: the predecessor was the head of the listing | queue/wait.rs | s/head: predecessor_is_head && /head: /
+head: the predecessor was the head of the listing | queue/rules/admission.rs | s/admits: is_head && /admits: /
 head: the event is a deletion | queue/wait.rs | s/let deleted = event == NodeEvent::Deleted;/let deleted = event != NodeEvent::SessionOver;/
-stand-by: it lists, and admits nobody | queue/wait.rs | s/(deleted\(&watch\.node\);\n                \}\n                )Some\(Event::List\)/$1Some(Event::Admitted)/
+stand-by: it lists, and admits nobody | queue/wait.rs | s/(deleted\(&watch\.name\);\n                \}\n                )Some\(Event::List\)/$1Some(Event::Admitted)/
 
 passing on: by the loss policy of the next one | queue/driver.rs | s/lease\.terms\(kind,/lease.terms(crate::session::lease::LossPolicy::SessionExpired.into(),/
 passing on: only the present hold gives back | queue/local_queue.rs | s/NodeState::Held\(mut node\) if node\.holds\.contains\(&hold\) => \{\n(\s+)node\.holds\.remove\(&hold\);/NodeState::Held(mut node) if self.hold >= hold => {\n$1node.holds.clear();/ && s/any\(\|node\| node\.holds\.contains\(&hold\)\)/any(|node| !node.holds.is_empty() \&\& self.hold >= hold)/
@@ -48,7 +48,7 @@ gap: the listing showed nobody else | queue/path_nodes.rs | s/\|\| strangers == 
 gap: exactly the number that was expected | queue/rules/gap.rs | s/sequence\.wrapping_mul\(2\) == self\.0/sequence.wrapping_mul(2) >= self.0/
 gap: unmatched creates are of that incarnation | queue/rules/gap.rs | s/self\.unmatched\.retain\([^;]*;//
 
-read-write: head: for readers only | queue/wait.rs | s/ && \(is_exclusive \|\| node\.znode\.shared\)//
+read-write: head: for readers only | queue/rules/admission.rs | s/admits: is_head && \(is_exclusive \|\| mine\.shared\)/admits: is_head/
 read-write: gap: readers keep a writer out | queue/path_nodes.rs | s/!\(znode\.shared && own\.shared\)/!own.shared/
 read-write: gap: a writer keeps readers out | queue/path_nodes.rs | s/!\(znode\.shared && own\.shared\)/!znode.shared/
 read-write: a read begins while the write hold is there | queue/create.rs | s/write_while_there\(write\.node\(\),/write_while_there(request.path.as_str(),/

@@ -3,7 +3,7 @@
 //! In a unit test, all three are points at which `shuttle` chooses the thread that runs next.
 
 #[cfg(test)]
-mod threads;
+mod tests;
 
 #[cfg(not(test))]
 use std::sync::MutexGuard;
@@ -14,9 +14,9 @@ pub(crate) use std::sync::atomic::AtomicBool;
 use std::sync::{self, PoisonError};
 
 #[cfg(test)]
-pub(crate) use self::threads::{AtomicBool, OnceLock};
+pub(crate) use self::tests::{AtomicBool, OnceLock};
 #[cfg(test)]
-use self::threads::{MutexGuard, Turn};
+use self::tests::{MutexGuard, Turn};
 
 /// A mutex that stays usable after a thread panicked while holding it.
 ///

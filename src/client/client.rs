@@ -20,6 +20,9 @@ pub(crate) struct Client {
     root: LockPath,
 }
 
+/// The number of times that missing parents are created without a pause: an operator may delete them as fast as we create them.
+pub(crate) const PARENTS_AT_ONCE: usize = 3;
+
 /// Where requests are sent: a rooted client of real servers, or a client of simulated servers, which takes whole paths.
 #[derive(Clone, Debug)]
 pub(super) enum Backend {
@@ -109,12 +112,20 @@ impl Client {
         Self { backend, root: LockPath::root() }
     }
 
-    /// Creates the node `path` and its missing parents: as containers, or as persistent nodes if the server does not know
-    /// containers. `path` starts at the server's root, because the chroot itself may be missing.
+    /// Creates the missing parents of `path`, as [`make_path`](Self::make_path) does.
     pub(crate) async fn make_parents(&self, path: &LockPath, acls: &[Acl]) -> Result<(), Failed> {
+        match path.parent() {
+            Some(parent) => self.make_path(&parent, acls).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Creates the node `path` and its missing parents, chroot and namespace included: as containers, or as persistent nodes if
+    /// the server does not know containers.
+    pub(crate) async fn make_path(&self, path: &LockPath, acls: &[Acl]) -> Result<(), Failed> {
+        let path = self.root.join(path);
         let server = self.unrooted();
-        let failed =
-            |level: &str, failure| Failed { path: level.to_owned(), operation: "create", failure };
+        let failed = |level, failure| Failed::at(level, "create", failure);
         let mut missing = Vec::new();
         // Upwards first: a client that has no permission near the root may not need it.
         for level in path.ancestors() {

@@ -11,7 +11,6 @@ use zookeeper_client::{self as zk, Connector};
 
 use super::client::Client;
 use super::connect_string::{ConnectString, Server, invalid};
-use super::connector::ConnectorOptions;
 use super::failure::ClientError;
 use super::reconnecting::Reconnecting;
 use crate::error::Error;
@@ -50,8 +49,7 @@ impl Dialer {
         connect_string: &str,
         namespace: LockPath,
     ) -> Result<Self, Error> {
-        let options = ConnectorOptions::of(&connector);
-        options.check()?;
+        let options = ConnectorOptions::of(&connector)?;
         #[cfg(feature = "simulation")]
         if connect_string.starts_with("sim:") {
             return Self::simulated(session_timeout, connect_string, namespace);
@@ -178,6 +176,38 @@ impl Dialer {
             }
             Err(error) => Err(DialError::Transient(ClientError(error))),
         }
+    }
+}
+
+/// The options of a user's `Connector` that matter for a supervised session. The client has no accessors for them, but its `Debug`
+/// shows them. If that changes, the tests below fail.
+struct ConnectorOptions {
+    has_connection_timeout: bool,
+    has_tls: bool,
+}
+
+impl ConnectorOptions {
+    /// Fails for options with which the session cannot be supervised.
+    fn of(connector: &Connector) -> Result<Self, Error> {
+        let shown = format!("{connector:?}");
+        // A password may stand before the session.
+        let options = shown.rfind("session: ").map_or("", |at| &shown[at..]);
+        let refused = |value, reason| Err(Error::invalid("connector", value, reason));
+        if options.contains("readonly: true") {
+            let reason = "a read-only server cannot say whether a lock is held";
+            return refused("with_readonly(true)", reason);
+        }
+        if options.contains("detached: true") {
+            let reason = "a detached session would keep its locks when it is closed";
+            return refused("with_detached()", reason);
+        }
+        if !options.contains("session: None") {
+            return refused("with_session(..)", "each epoch is a session of its own");
+        }
+        Ok(Self {
+            has_connection_timeout: !options.contains(" connection_timeout: 0ns"),
+            has_tls: shown.starts_with("Connector { tls: Some("),
+        })
     }
 }
 

@@ -1,11 +1,11 @@
 //! [`Failure`]: a failed request, sorted by what may have happened.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use zookeeper_client as zk;
 
 use crate::error::{Error, ErrorKind, Source};
-use crate::lock_path::LockPath;
 
 /// The ZooKeeper client's error. Opaque: it is for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -155,7 +155,7 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    pub(crate) fn at(path: &LockPath, operation: &'static str, failure: Failure) -> Self {
+    pub(crate) fn at(path: impl Display, operation: &'static str, failure: Failure) -> Self {
         Self { path: path.to_string(), operation, failure }
     }
 

@@ -10,7 +10,7 @@ use crate::lock_path::LockPath;
 const LARGEST_FRAME: usize = 0xf_ffff;
 
 /// The size of a create with `bytes` of data, names and headers included: at most some hundred bytes too many.
-pub(crate) fn create_size(path: &LockPath, bytes: usize, acls: &[Acl]) -> usize {
+fn create_size(path: &LockPath, bytes: usize, acls: &[Acl]) -> usize {
     const HEADERS: usize = 256;
     const LONGEST_NAME: usize = 64;
     let acls: usize = acls.iter().map(|acl| 12 + acl.scheme().len() + acl.id().len()).sum();

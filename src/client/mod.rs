@@ -13,7 +13,6 @@
 #[allow(clippy::module_inception)] // the folder has the name of its main type
 mod client;
 mod connect_string;
-mod connector;
 mod dialer;
 mod failure;
 mod limits;
@@ -28,14 +27,14 @@ mod simulated;
 mod types;
 mod watch;
 
-pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector};
+pub(crate) use zookeeper_client::{Acl, Acls, Client as ZooKeeperClient, Connector, CreateMode};
 #[cfg(feature = "simulation")]
-pub(crate) use zookeeper_client::{AuthId, CreateMode, Error as ServerError, Permission, Stat};
+pub(crate) use zookeeper_client::{AuthId, Error as ServerError, Permission, Stat};
 
-pub(crate) use self::client::Client;
+pub(crate) use self::client::{Client, PARENTS_AT_ONCE};
 pub(crate) use self::dialer::{DialError, Dialer};
 pub(crate) use self::failure::{ClientError, Failed, Failure, WriteFailure};
-pub(crate) use self::limits::{check_contender, check_frame, create_size};
+pub(crate) use self::limits::{check_contender, check_frame};
 pub(crate) use self::link::{LinkState, LinkWatch};
 #[cfg(feature = "simulation")]
 pub(crate) use self::reconnecting::Reconnecting;

@@ -63,7 +63,7 @@ impl Client {
     }
 
     /// Creates a node. Its parent must exist.
-    pub(super) fn create<'a>(
+    pub(crate) fn create<'a>(
         &'a self,
         path: &'a str,
         data: &[u8],
@@ -77,26 +77,6 @@ impl Client {
             let op = Op::create(self.at(path), data, acls, mode);
             sim.asked(op, |answer, _| answer.change())
         })
-    }
-
-    /// Creates a persistent node. Its parent must exist.
-    pub(crate) fn create_persistent<'a>(
-        &'a self,
-        path: &'a str,
-        data: &[u8],
-        acls: &[Acl],
-    ) -> impl Future<Output = Result<Change, Failure>> + Send + use<'a> {
-        self.create(path, data, acls, CreateMode::Persistent)
-    }
-
-    /// Creates an ephemeral node. Its parent must exist.
-    pub(crate) fn create_ephemeral<'a>(
-        &'a self,
-        path: &'a str,
-        data: &[u8],
-        acls: &[Acl],
-    ) -> impl Future<Output = Result<Change, Failure>> + Send + use<'a> {
-        self.create(path, data, acls, CreateMode::Ephemeral)
     }
 
     /// Replaces a node's data if they have this version; `None` replaces any version.
@@ -235,33 +215,6 @@ impl Client {
         }
     }
 
-    /// Returns for each of several nodes whether it is known not to exist, in one request. Servers before 3.6 refuse the request,
-    /// and others may cut the connection.
-    pub(crate) fn are_gone<'a>(
-        &'a self,
-        nodes: impl IntoIterator<Item = &'a str>,
-    ) -> impl Future<Output = Result<Vec<bool>, Failure>> + Send {
-        send!(self, zk => {
-            // Lists children, of which such a node has none, because data may be large.
-            let mut reader = zk.new_multi_reader();
-            let added = nodes.into_iter().try_for_each(|node| reader.add_get_children(node));
-            let sent = added.map(|()| reader.commit());
-            async move {
-                let results = sent.map_err(Failure::of)?.await.map_err(Failure::of)?;
-                let is_gone = |result: &zk::MultiReadResult| {
-                    matches!(result, zk::MultiReadResult::Error { err: zk::Error::NoNode })
-                };
-                Ok(results.iter().map(is_gone).collect())
-            }
-        }, sim => {
-            let op = Op::AreGone(nodes.into_iter().map(|node| self.at(node)).collect());
-            sim.asked(op, |answer, _| match answer {
-                Answer::Gone(gone) => Some(gone),
-                _ => None,
-            })
-        })
-    }
-
     /// Deletes a node, whatever its version.
     pub(crate) fn delete(
         &self,
@@ -279,16 +232,12 @@ impl Client {
         path: &str,
         write: &Write<'_>,
     ) -> impl Future<Output = Result<(), WriteFailure>> + Send + use<'a> {
-        let mode = |ephemeral| match ephemeral {
-            true => CreateMode::Ephemeral,
-            false => CreateMode::Persistent,
-        };
         send!(self, zk => {
             let send = || {
                 let mut writer = zk.new_check_writer(other, None)?;
                 match write {
-                    Write::Create { data, acls, ephemeral } => {
-                        let options = mode(*ephemeral).with_acls(Acls::new(acls));
+                    Write::Create { data, acls, mode } => {
+                        let options = mode.with_acls(Acls::new(acls));
                         writer.add_create(path, data, &options)?;
                     }
                     Write::Set { data } => writer.add_set_data(path, data, None)?,
@@ -301,9 +250,7 @@ impl Client {
         }, sim => {
             let path = self.at(path);
             let write = match write {
-                Write::Create { data, acls, ephemeral } => {
-                    Op::create(path, data, acls, mode(*ephemeral))
-                }
+                Write::Create { data, acls, mode } => Op::create(path, data, acls, *mode),
                 Write::Set { data } => Op::SetData { path, data: data.to_vec(), version: None },
                 Write::Delete => Op::Delete { path, version: None },
             };

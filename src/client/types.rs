@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use zookeeper_client::{self as zk, Acl, Acls};
+use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
 use crate::fencing_token::FencingToken;
 
@@ -71,9 +71,9 @@ impl Node {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Created {
     pub(crate) sequence: i64,
-    /// The transaction that created the node. Zero if the server does not say.
+    /// The transaction that created the node. Zero if the answer does not tell.
     pub(crate) czxid: i64,
-    /// The session that owns the node. Zero if the server does not say.
+    /// The session that owns the node. Zero if the answer does not tell.
     pub(crate) owner: i64,
 }
 
@@ -102,15 +102,8 @@ impl Listing {
 /// A write to one node.
 #[derive(Debug)]
 pub(crate) enum Write<'a> {
-    /// Creates a node, persistent unless it is `ephemeral`.
-    Create {
-        data: &'a [u8],
-        acls: &'a [Acl],
-        ephemeral: bool,
-    },
-    Set {
-        data: &'a [u8],
-    },
+    Create { data: &'a [u8], acls: &'a [Acl], mode: CreateMode },
+    Set { data: &'a [u8] },
     Delete,
 }
 

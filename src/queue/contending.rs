@@ -200,18 +200,15 @@ async fn until_checked(queue: &QueueDriver, request: &Request) -> Result<(), Err
 /// nodes under the path, or for its number.
 async fn check(queue: &QueueDriver, request: &Request) -> Result<(), EntryAborted> {
     let no_wait = request.waiter.no_wait;
-    let nodes =
-        queue.current_nodes.wait().await.map_err(|none| match request.no_session(none) {
-            EntryAborted::Retry(_) if no_wait => {
-                let waited = queue.connection().settings.connection_timeout;
-                EntryAborted::Failed(Error::unavailable(&request.path, Some(waited)))
-            }
-            aborted => aborted,
-        })?;
-    let is_kept_out = |path_nodes: &PathNodes, listing: &Listing| {
-        if let Some(child) = path_nodes.family.other_recipe(&listing.children) {
-            return Err(EntryAborted::Failed(request.mixed(child)));
+    let nodes = queue.current_nodes.wait(request).await.map_err(|aborted| match aborted {
+        EntryAborted::Retry(_) if no_wait => {
+            let waited = queue.connection().settings.connection_timeout;
+            EntryAborted::Failed(Error::unavailable(&request.path, Some(waited)))
         }
+        aborted => aborted,
+    })?;
+    let is_kept_out = |path_nodes: &PathNodes, listing: &Listing| {
+        request.check_unmixed(listing)?;
         // A contender that only keeps its node gives it up when it sees ours.
         let is_busy = path_nodes.is_busy(listing, request.is_shared());
         Ok(no_wait && is_busy && !path_nodes.may_be_kept(listing))

@@ -19,17 +19,18 @@ use tracing::Instrument;
 use super::hold::HoldState;
 use super::leaving::Leaving;
 use super::node::{OwnedNode, Room, Znode};
-use super::path_nodes::{CreateWith, PathNodes, Position};
+use super::path_nodes::{CreateWith, PathNodes};
 use super::request::{EntryAborted, Request};
 use super::retries::Callers;
 use super::session_nodes::SessionNodes;
 use crate::client::{
-    ChildrenWatch, Client, Created, Failure, LinkWatch, Listing, Node, WatchPermit, Write,
-    WriteFailure,
+    ChildrenWatch, Client, CreateMode, Created, Failure, LinkWatch, Listing, Node, PARENTS_AT_ONCE,
+    WatchPermit, Write, WriteFailure,
 };
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind};
 use crate::metrics::{self, Operation};
+use crate::queue::rules::admission::Position;
 use crate::queue::rules::node_name::{is_safe_sequence, last_number, protected_prefix, retainable};
 use crate::random;
 use crate::session::Session;
@@ -44,16 +45,6 @@ pub(super) enum Placement {
     Listing(Listing, Option<ChildrenWatch>),
     Unknown,
 }
-
-/// The number of times that missing parents are created without a pause: an operator may delete them as fast as we create them.
-const PARENTS_AT_ONCE: usize = 3;
-
-/// The size from which a create may be too large for servers that are configured to take little. Smaller ones are sent without
-/// end, as the retry policies say.
-const LARGE: usize = 4096;
-
-/// The number of large creates that a broken connection may cut off in a row, while the searches behind them are answered.
-const CUTS: usize = 3;
 
 /// The answers to a create and to the requests that were sent with it.
 struct Answered {
@@ -217,10 +208,10 @@ async fn create_companion(
     let name = request.path.child(&prefix);
     let node = &request.waiter.node;
     let stamp = BootInstant::now();
-    let read = Write::Create { data: &node.data, acls: &node.acls, ephemeral: true };
+    let read = Write::Create { data: &node.data, acls: &node.acls, mode: CreateMode::Ephemeral };
     let sent = client.write_while_there(write.node(), &name, &read);
     let created = match write.session().renew_on_success(stamp, sent).await {
-        // Some servers do not return the `Stat` of a node that a transaction creates.
+        // Not all servers return the `Stat` of a node that a transaction creates: it is read afterwards.
         Ok(()) => Ok(Created { sequence: write.znode().sequence, czxid: 0, owner: 0 }),
         Err(WriteFailure::NotThere) => {
             write.mark_node_gone();
@@ -273,7 +264,6 @@ pub(super) async fn create_node(
     mut sent: Option<Creating>,
 ) -> Result<(OwnedNode, Placement), EntryAborted> {
     let mut parents_made = 0;
-    let mut cuts = 0;
     loop {
         request.check_companion()?;
         let mut creating = match sent.take() {
@@ -305,17 +295,7 @@ pub(super) async fn create_node(
             Failure::Unknown(cause) => {
                 metrics::unknown(Operation::CREATE);
                 let Some((node, placement)) = creating.resolved(callers).await? else {
-                    let size = request.create_size();
-                    cuts += 1;
-                    if size < LARGE {
-                        return Err(EntryAborted::Retry(Some(cause)));
-                    }
-                    if cuts == CUTS {
-                        return Err(EntryAborted::Failed(
-                            request.too_large(size).because(Some(cause)),
-                        ));
-                    }
-                    continue;
+                    return Err(EntryAborted::Retry(Some(cause)));
                 };
                 check_sequence(request, node.znode.sequence)?;
                 return Ok((node, placement));
@@ -364,23 +344,14 @@ impl Creating {
         let node = self
             .take_place(&name, created.sequence, created.czxid)
             .ok_or_else(Failure::session_over)?;
-        let placement = match placement {
-            // A listing with a watch answers whether the znode is the sole contender, so the listing decides.
-            Placement::Listing(listing, Some(watch)) => {
-                let _ = self.path_nodes.by_gap(&node.znode);
-                Placement::Listing(listing, Some(watch))
-            }
-            Placement::Listing(listing, None) => match self.path_nodes.by_gap(&node.znode) {
-                Some(position) => Placement::Position(position),
-                None => Placement::Listing(listing, None),
-            },
-            Placement::Unknown => match self.path_nodes.by_gap(&node.znode) {
-                Some(position) => Placement::Position(position),
-                None => Placement::Unknown,
-            },
-            Placement::Position(position) => Placement::Position(position),
-        };
-        Ok((node, placement))
+        if self.request.companion.is_some() {
+            return Ok((node, placement));
+        }
+        let by_gap = self.path_nodes.by_gap(&node.znode);
+        // A listing with a watch answers whether the znode is the sole contender, so that listing decides.
+        let is_watched = matches!(placement, Placement::Listing(_, Some(_)));
+        let by_gap = by_gap.filter(|_| !is_watched).map(Placement::Position);
+        Ok((node, by_gap.unwrap_or(placement)))
     }
 
     fn take_place(&mut self, name: &str, sequence: i64, czxid: i64) -> Option<OwnedNode> {
@@ -429,7 +400,7 @@ impl Creating {
     }
 }
 
-/// Reads the origin of a node, which servers before 3.5 do not return from a create.
+/// Reads the origin of the node of a companion read, which the answer to its transaction does not tell.
 async fn read_origin(session: &Session, node: &str) -> Result<Node, Failure> {
     match session.request(|client| client.read(node)).await {
         Ok(node) => Ok(node),
@@ -464,23 +435,23 @@ async fn make_parents(
     request: &Request,
     callers: Callers<'_>,
 ) -> Result<(), EntryAborted> {
-    let parent = nodes.connection.absolute(&request.path);
     let make = || async {
         let client = nodes.session.client()?;
-        let made = client.make_parents(&parent, &request.waiter.node.acls).await;
-        Ok::<_, Failure>(match made {
-            Ok(()) => None,
+        let Err(failed) = client.make_path(&request.path, &request.waiter.node.acls).await else {
+            return Ok(None);
+        };
+        match failed.failure {
             // A parent was deleted at the same time: the next create reports that.
-            Err(gone) if matches!(gone.failure, Failure::NoNode) => None,
-            Err(refused) => match refused.failure {
-                failure @ Failure::Refused(_) => Some((refused.path, failure)),
-                failure => return Err(failure),
-            },
-        })
+            Failure::NoNode => Ok(None),
+            Failure::Refused(_) => Ok(Some(failed)),
+            failure => Err(failure),
+        }
     };
     match callers.retried(make).await? {
         Ok(None) => Ok(()),
-        Ok(Some((path, failure))) => Err(request.aborted(&path, "create", failure)),
+        Ok(Some(refused)) => {
+            Err(request.aborted(&refused.path, refused.operation, refused.failure))
+        }
         Err(failure) => Err(request.aborted(request.path.as_str(), "create", failure)),
     }
 }

@@ -744,12 +744,6 @@ impl QueueDriver {
         refuse(failed, |_| error.clone());
     }
 
-    /// Fails every waiter, because no session will be opened again.
-    pub(super) fn session_over(&self, error: &Error) {
-        let all = self.inner.lock().remove(|_, _| true);
-        refuse(all, |request| request.session_error(error.clone()));
-    }
-
     /// Fails every waiter, because the runtime shuts down and the entry with it. In one step: a caller that joins meanwhile must not
     /// wait for this entry.
     pub(super) fn entry_dropped(self: &Arc<Self>) {
@@ -794,7 +788,7 @@ impl QueueDriver {
         !inner.queue.has_waiters()
     }
 
-    /// Resolves when no caller is left or the connection is closing.
+    /// Resolves when no caller is left. If the connection is closing, this fails all callers.
     async fn stopped(&self) -> EntryAborted {
         loop {
             let abandoned = self.abandoned.notified();
@@ -806,7 +800,8 @@ impl QueueDriver {
             tokio::select! {
                 biased;
                 () = self.connection().closing().cancelled() => {
-                    self.session_over(&Error::closed());
+                    let all = self.inner.lock().remove(|_, _| true);
+                    refuse(all, |request| request.session_error(Error::closed()));
                     return EntryAborted::Abandoned;
                 }
                 () = abandoned => {}

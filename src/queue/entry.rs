@@ -22,19 +22,18 @@ use tracing::Instrument;
 use tracing::field::{Empty, display};
 
 use super::create::{Creating, Placement, create_node};
-use super::driver::{First, NotAdmitted, QueueDriver, SharedWatch};
+use super::driver::{First, NotAdmitted, QueueDriver};
 use super::local_queue::{Sole, Ticket};
 use super::node::OwnedNode;
-use super::path_nodes::Position;
 use super::request::{EntryAborted, Request};
 use super::retries::{Callers, Retries};
-use super::rules::node_name::{is_retainable, is_retainable_read};
+use super::rules::admission::Position;
 use super::session_nodes::SessionNodes;
-use super::wait::{Event, Predecessors, Watches};
+use super::wait::{Event, Watches};
 use crate::client::{Failure, Listing};
 use crate::clock::BootInstant;
 use crate::metrics::{self, Operation};
-use crate::session::{NoSession, Session};
+use crate::session::Session;
 use crate::sync::Mutex;
 
 /// The longest time that a try waits for another process to give up a node that it only keeps. A process that takes longer is as
@@ -124,7 +123,11 @@ impl Attempt {
         let nodes = match &source {
             Source::New(Some((sent, _))) => sent.nodes.clone(),
             Source::Requeued(node) => node.nodes.clone(),
-            Source::New(None) => queue.unless_stopped(wait_for_session(queue)).await?,
+            Source::New(None) => {
+                let (request, _) = queue.first()?;
+                self.request = Some(request.clone());
+                queue.unless_stopped(queue.current_nodes.wait(&request)).await?
+            }
         };
         let session = nodes.session.clone();
         tokio::select! {
@@ -166,16 +169,29 @@ impl Attempt {
         record_node(&node);
 
         // Decide.
-        let Decided { mut position, mut sole, mut children } = match placement {
-            Some(placement) => decide(queue, &node, &request, placement).await?,
-            // Only a contender that enters checks for another recipe.
-            None => Decided::at(relist(queue, &node, &request).await?),
+        let mut sole = Sole::NotAsked;
+        let mut children = None;
+        let mut position = match placement {
+            Some(Placement::Position(position)) => position,
+            Some(Placement::Listing(listing, watch)) => {
+                if let Some(watch) = watch {
+                    let is_sole = node.path_nodes.is_sole(&node.znode, &listing);
+                    sole = if is_sole { Sole::Yes } else { Sole::No };
+                    children = is_sole.then(|| Arc::new(Mutex::new(watch)));
+                }
+                judge_entering(&node, &request, &listing)?
+            }
+            Some(Placement::Unknown) => match list_again(queue, &node, &request).await? {
+                Some(listing) => judge_entering(&node, &request, &listing)?,
+                None => Position::Gone,
+            },
+            None => relist(queue, &node, &request).await?,
         };
         let mut lists_again = true;
         loop {
             position = match position {
                 // A try must not be busy by a node of its own process that only leaves.
-                Position::Behind { .. } if lists_again && queue.has_tries() => {
+                Position::Behind(_) if lists_again && queue.has_tries() => {
                     lists_again = false;
                     let leaving = &node.path_nodes.leaving;
                     let gone = async {
@@ -188,7 +204,6 @@ impl Attempt {
 
                 // Another client deleted our node: enter again. (A family of permits never comes here.)
                 Position::Gone | Position::Among(_) => return Err(EntryAborted::Retry(None)),
-                Position::Mixed(child) => return Err(EntryAborted::Failed(request.mixed(&child))),
 
                 // Admit.
                 Position::First => {
@@ -210,7 +225,7 @@ impl Attempt {
                 }
 
                 // Wait.
-                Position::Behind { predecessor, stand_by, predecessor_is_head } => {
+                Position::Behind(ahead) => {
                     // This saves the listing by which the queue would ask again. For readers the writer ahead says nothing of
                     // writers behind them.
                     sole = if node.znode.shared { Sole::NotAsked } else { Sole::No };
@@ -218,13 +233,9 @@ impl Attempt {
                     let report = || {
                         queue.report_behind(|requester| node.path_nodes.is_held_by(requester));
                     };
-                    // The other contenders may keep their nodes without a hold, and give them up when they see ours.
-                    let may_be_kept = is_retainable_read(predecessor.as_str())
-                        || predecessor_is_head && is_retainable(predecessor.as_str());
-                    let patience = (request.waiter.no_wait && may_be_kept).then_some(reaction);
-                    tracing::debug!(%predecessor, "waits");
-                    let ahead =
-                        Predecessors::new(&node, &predecessor, stand_by, predecessor_is_head);
+                    let is_patient = request.waiter.no_wait && ahead.may_be_kept;
+                    let patience = is_patient.then_some(reaction);
+                    tracing::debug!(predecessor = %ahead.predecessor, "waits");
                     let event = watches.event(queue, &node, &request, &ahead);
                     let waiting = report_after(patience, report, event);
                     let name = node.znode.name();
@@ -259,60 +270,15 @@ async fn report_after<T>(
     event.await
 }
 
-async fn wait_for_session(queue: &QueueDriver) -> Result<Arc<SessionNodes>, EntryAborted> {
-    queue.current_nodes.wait().await.map_err(|none| match none {
-        NoSession::NotConnected => EntryAborted::Retry(None),
-        NoSession::Closed(error) => {
-            queue.session_over(&error);
-            EntryAborted::Abandoned
-        }
-    })
-}
-
-/// The place of a node, as far as it is known.
-struct Decided {
-    position: Position,
-    sole: Sole,
-    children: Option<SharedWatch>,
-}
-
-impl Decided {
-    fn at(position: Position) -> Self {
-        Self { position, sole: Sole::NotAsked, children: None }
-    }
-}
-
-/// Judges the answers to a create.
-async fn decide(
-    queue: &QueueDriver,
+/// Judges the first listing behind a create.
+fn judge_entering(
     node: &OwnedNode,
     request: &Request,
-    placement: Placement,
-) -> Result<Decided, EntryAborted> {
-    let path_nodes = &node.path_nodes;
-    match placement {
-        Placement::Position(position) => Ok(Decided::at(position)),
-        Placement::Listing(listing, watch) => {
-            let is_sole = path_nodes.is_sole(&node.znode, &listing);
-            let sole = match (&watch, is_sole) {
-                (None, _) => Sole::NotAsked,
-                (Some(_), true) => Sole::Yes,
-                (Some(_), false) => Sole::No,
-            };
-            let watch = watch.filter(|_| is_sole);
-            let children = watch.map(|watch| Arc::new(Mutex::new(watch)));
-            let position = path_nodes.judge_entering(&node.znode, &listing);
-            Ok(Decided { position, sole, children })
-        }
-        Placement::Unknown => {
-            let listing = list(&node.nodes, request, Callers::Waiting(queue), false);
-            let position = match queue.unless_stopped(listing).await? {
-                Some(listing) => path_nodes.judge_entering(&node.znode, &listing),
-                None => Position::Gone,
-            };
-            Ok(Decided::at(position))
-        }
-    }
+    listing: &Listing,
+) -> Result<Position, EntryAborted> {
+    node.path_nodes.warn_of_semaphore(listing);
+    request.check_unmixed(listing)?;
+    Ok(node.path_nodes.judge(&node.znode, listing))
 }
 
 async fn relist(
@@ -320,10 +286,19 @@ async fn relist(
     node: &OwnedNode,
     request: &Request,
 ) -> Result<Position, EntryAborted> {
-    let listing = list(&node.nodes, request, Callers::Waiting(queue), false);
-    let listing = queue.unless_stopped(listing).await?;
+    let listing = list_again(queue, node, request).await?;
     // Without the path there is no contender, and ours is deleted too.
     Ok(listing.map_or(Position::Gone, |listing| node.path_nodes.judge(&node.znode, &listing)))
+}
+
+/// Lists the contenders behind the create of `node`, while callers wait.
+async fn list_again(
+    queue: &QueueDriver,
+    node: &OwnedNode,
+    request: &Request,
+) -> Result<Option<Listing>, EntryAborted> {
+    let listing = list(&node.nodes, request, Callers::Waiting(queue), false);
+    queue.unless_stopped(listing).await
 }
 
 /// Lists the contenders; `None` if the path does not exist. `caught_up`: the server catches up with the leader first.

@@ -23,11 +23,10 @@ use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
-use crate::metrics::LockLabels;
 use crate::session::Session;
 use crate::session::cleanup::CleanupOutcome;
 use crate::session::lease::{LeaseTerm, TermKind};
-use crate::session::observed::{HoldFacts, Holding};
+use crate::session::observed::{HeldLock, Holding};
 use crate::sync::OnceLock;
 
 /// The answer to a caller. [`Busy`](ErrorKind::Busy) if another contender is first, and the caller asked not to wait.
@@ -66,14 +65,6 @@ pub(crate) struct HoldState {
     observed: Holding,
 }
 
-/// The lock of a hold, for those that observe the library.
-pub(crate) struct HeldLock<'a> {
-    pub(crate) path: &'a LockPath,
-    /// The text before the sequence number in the names of contenders.
-    pub(crate) kind: &'static str,
-    pub(crate) counted: &'a LockLabels,
-}
-
 impl HoldState {
     /// Reports the begin of the hold. The recorder of a user may run, so the caller holds no lock.
     pub(super) fn new(
@@ -98,14 +89,7 @@ impl HoldState {
     ) -> Arc<Self> {
         let path = lock.path.clone();
         let session = znode.session.session_id();
-        let facts = HoldFacts {
-            requester: &requester,
-            path: path.as_str(),
-            kind: lock.kind,
-            token: token.value(),
-            session,
-        };
-        let observed = term.holds.begin(lock.counted, facts);
+        let observed = term.holds.begin(lock, requester, token, session);
         tracing::debug!(%path, node = znode.path, %token, session = %format_args!("{session:#x}"), "holds");
         Arc::new(Self {
             path,

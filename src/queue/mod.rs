@@ -30,7 +30,7 @@ mod tests;
 mod wait;
 
 pub(crate) use self::contending::Contending;
-pub(crate) use self::hold::{End, HeldLock, HoldState, OwnedHold};
+pub(crate) use self::hold::{End, HoldState, OwnedHold};
 pub(crate) use self::local_queue::{NodeSpec, Waiter};
 pub(crate) use self::permits::{Limit, PermitRequest};
 pub(crate) use self::queued_flag::QueuedFlag;

@@ -157,16 +157,11 @@ pub(super) async fn give_up(nodes: &SessionNodes) {
 /// The number of znodes in one poll.
 const BATCH: usize = 64;
 
-/// The number of znodes in one poll of servers that cannot check several znodes in one request.
-const SINGLY: usize = 8;
-
-/// After this many failures in a row, requests for several znodes are assumed to be unsupported.
-const FAILURES: u32 = 3;
-
 /// Below this number of znodes, deleted ones are pruned only when their turn comes.
 const FEW: usize = 1024;
 
-type Poll = Pin<Box<dyn Future<Output = (Vec<Monitored>, Result<Vec<bool>, Failure>)> + Send>>;
+/// The znodes of a poll that are deleted, and the others.
+type Polled = (Vec<Monitored>, Vec<Monitored>);
 
 /// Polls znodes that have no watch, a batch at a time.
 #[derive(Default)]
@@ -174,9 +169,7 @@ struct NodePoller {
     nodes: VecDeque<Monitored>,
     /// The number of znodes at which deleted ones are pruned again.
     prune_at: usize,
-    in_flight: Option<Poll>,
-    /// The number of failures in a row.
-    failures: u32,
+    in_flight: Option<Pin<Box<dyn Future<Output = Polled> + Send>>>,
 }
 
 impl NodePoller {
@@ -193,10 +186,8 @@ impl NodePoller {
         if self.in_flight.is_some() {
             return;
         }
-        let together = self.failures < FAILURES;
-        let batch = if together { BATCH } else { SINGLY };
         let mut next = Vec::new();
-        while next.len() < batch
+        while next.len() < BATCH
             && let Some(node) = self.nodes.pop_front()
         {
             if node.path_nodes.has(&node.znode) {
@@ -204,55 +195,38 @@ impl NodePoller {
             }
         }
         if !next.is_empty() {
-            self.in_flight = Some(Box::pin(poll(session.clone(), next, together)));
+            self.in_flight = Some(Box::pin(poll(session.clone(), next)));
         }
     }
 
-    /// Waits for the answer to the last poll. Returns the znodes that are deleted.
+    /// Waits for the answers to the last poll. Returns the znodes that are deleted.
     async fn results(&mut self) -> Vec<Monitored> {
-        let (nodes, answer) = match &mut self.in_flight {
+        let (gone, others) = match &mut self.in_flight {
             Some(poll) => poll.await,
             None => pending().await,
         };
         self.in_flight = None;
-        if self.failures < FAILURES {
-            self.failures = match &answer {
-                Ok(_) => 0,
-                Err(Failure::Refused(_)) => FAILURES,
-                Err(_) => self.failures + 1,
-            };
-        }
-        let is_gone = answer.unwrap_or_default();
-        let mut gone = Vec::new();
-        for (place, node) in nodes.into_iter().enumerate() {
-            if is_gone.get(place) == Some(&true) {
-                gone.push(node);
-            } else {
-                self.nodes.push_back(node);
-            }
-        }
+        self.nodes.extend(others);
         gone
     }
 }
 
 /// Asks which of `nodes` are deleted.
-async fn poll(
-    session: Arc<Session>,
-    nodes: Vec<Monitored>,
-    together: bool,
-) -> (Vec<Monitored>, Result<Vec<bool>, Failure>) {
-    let answer = async {
-        let client = session.client()?;
-        if together {
-            return client.are_gone(nodes.iter().map(|node| node.znode.path.as_str())).await;
-        }
-        let sent: Vec<_> = nodes.iter().map(|node| client.exists(&node.znode.path)).collect();
-        let mut gone = Vec::new();
-        for exists in sent {
-            gone.push(matches!(exists.await, Ok(false) | Err(Failure::NoNode)));
-        }
-        Ok(gone)
+async fn poll(session: Arc<Session>, nodes: Vec<Monitored>) -> Polled {
+    // All requests are sent before the first answer is awaited.
+    let ask = |node: Monitored| {
+        let exists = session.request(|client| client.exists(&node.znode.path));
+        (node, exists)
     };
-    let answer = answer.await;
-    (nodes, answer)
+    let asked: Vec<_> = nodes.into_iter().map(ask).collect();
+    let mut gone = Vec::new();
+    let mut others = Vec::new();
+    for (node, exists) in asked {
+        // A znode of which no answer tells is polled again.
+        match exists.await {
+            Ok(false) | Err(Failure::NoNode) => gone.push(node),
+            _ => others.push(node),
+        }
+    }
+    (gone, others)
 }

@@ -19,27 +19,10 @@ use crate::client::{LinkWatch, Listing, NodeWatch, WatchPermit};
 use crate::clock::BootInstant;
 use crate::error::Loss;
 use crate::lock_path::LockPath;
-use crate::queue::rules::admission::{Decision, Family, decide, is_busy};
+use crate::queue::rules::admission::{Family, Position, decide, is_busy};
 use crate::queue::rules::gap::{Creates, Gap};
-use crate::queue::rules::node_name::{ContenderName, is_retainable, is_retainable_read};
+use crate::queue::rules::node_name::{is_retainable, is_retainable_read};
 use crate::sync::Mutex;
-
-/// The place of a znode in the queue.
-#[derive(Debug)]
-pub(super) enum Position {
-    First,
-    Behind {
-        predecessor: ContenderName,
-        stand_by: Option<ContenderName>,
-        predecessor_is_head: bool,
-    },
-    /// One of at most this many leases.
-    Among(usize),
-    /// This child belongs to another recipe.
-    Mixed(String),
-    /// The znode does not exist.
-    Gone,
-}
 
 /// The requests that have to be sent together with a create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,31 +132,20 @@ impl PathNodes {
         (!is_kept_out).then_some(Position::First)
     }
 
-    /// Judges the first listing after a create, and any other listing that may show a contender of another recipe.
-    pub(super) fn judge_entering(&self, znode: &Znode, listing: &Listing) -> Position {
-        // Only an entering contender checks: a contender on the wrong path must not fail existing waiters.
+    /// Logs a warning if a listing shows that a semaphore uses the path as well.
+    pub(super) fn warn_of_semaphore(&self, listing: &Listing) {
         if listing.children.iter().any(|child| child == SEMAPHORE)
             && !self.warned.swap(true, Ordering::Relaxed)
         {
             tracing::warn!(path = %self.path, "a semaphore is or was at this path, which this lock does not keep out");
         }
-        match self.family.other_recipe(&listing.children) {
-            Some(child) => Position::Mixed(child.to_owned()),
-            None => self.judge_listing(znode, listing, true),
-        }
     }
 
     /// Judges a listing that was sent after the create of `znode`.
     pub(super) fn judge(&self, znode: &Znode, listing: &Listing) -> Position {
-        self.judge_listing(znode, listing, false)
-    }
-
-    /// `unmixed`: the listing is known to show no other recipe.
-    fn judge_listing(&self, znode: &Znode, listing: &Listing, unmixed: bool) -> Position {
         let mut state = self.state.lock();
-        state.learn(&self.family, listing, unmixed);
-        // The listing is from after the create of `znode`, so a node of ours that is older and not listed was deleted. Its hold
-        // ends before another one begins.
+        state.learn(&self.family, listing);
+        // A node of ours that is older than `znode` and not listed was deleted. Its hold ends before another one begins.
         let missing = state.missing(znode.czxid, listing);
         if !missing.is_empty() {
             drop(state);
@@ -183,21 +155,7 @@ impl PathNodes {
         if !state.own.contains_key(&znode.czxid) {
             return Position::Gone;
         }
-        if self.family == Family::Leases {
-            let is_there = listing.children.iter().any(|name| name == znode.name());
-            return match is_there {
-                true => Position::Among(listing.children.len()),
-                false => Position::Gone,
-            };
-        }
-        match decide(&listing.children, znode.name(), &self.family) {
-            Decision::Gone => Position::Gone,
-            Decision::Admitted => Position::First,
-            Decision::WaitFor { predecessor, stand_by, head } => {
-                let predecessor_is_head = predecessor == head;
-                Position::Behind { predecessor, stand_by, predecessor_is_head }
-            }
-        }
+        decide(&listing.children, znode.name(), &self.family)
     }
 
     /// Returns true if a listing shows the znode and no other contender, of this recipe or another. For a reader only a writer
@@ -216,7 +174,7 @@ impl PathNodes {
 
     /// Returns true if a listing, which shows no other recipe, has a contender that keeps out a new one.
     pub(super) fn is_busy(&self, listing: &Listing, shared: bool) -> bool {
-        self.state.lock().learn(&self.family, listing, true);
+        self.state.lock().learn(&self.family, listing);
         is_busy(&listing.children, &self.family, shared)
     }
 
@@ -312,10 +270,10 @@ impl PathNodes {
         }
     }
 
-    /// Takes the news that the node `path` is deleted, which may be one of ours.
-    pub(super) fn deleted(&self, path: &str) {
+    /// Takes the news that the contender `name` is deleted, which may be one of ours.
+    pub(super) fn deleted(&self, name: &str) {
         let state = self.state.lock();
-        let ours = state.own.values().find(|own| own.znode.path == path);
+        let ours = state.own.values().find(|own| own.znode.name() == name);
         let ours = ours.map(|own| own.znode.clone());
         drop(state);
         if let Some(znode) = ours {
@@ -404,7 +362,7 @@ impl State {
 
     /// Learns from a listing how many contenders of other clients there are. Znodes whose create was not answered are not
     /// registered, and count as another client's.
-    fn learn(&mut self, family: &Family, listing: &Listing, unmixed: bool) {
+    fn learn(&mut self, family: &Family, listing: &Listing) {
         let leases = *family == Family::Leases;
         let knows = self.parent.knows();
         if (knows && !leases) || !self.parent.can_learn(listing) {
@@ -414,7 +372,7 @@ impl State {
         let counts = |name: &&String| leases || family.counts(name);
         let names = listing.children.iter().filter(counts);
         let strangers = names.filter(|name| !ours.contains(name.as_str())).count();
-        let is_unmixed = || unmixed || family.other_recipe(&listing.children).is_none();
+        let is_unmixed = || family.other_recipe(&listing.children).is_none();
         let can_learn = leases || strangers == 0 && is_unmixed();
         // A stale listing may miss a newer contender.
         if !can_learn || self.parent.learn(listing) {

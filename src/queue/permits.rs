@@ -34,7 +34,7 @@ use super::leaving::list_for_try;
 use super::local_queue::NodeSpec;
 use super::node::OwnedNode;
 use super::passed_permits::InLine;
-use super::path_nodes::{PathNodes, Position};
+use super::path_nodes::PathNodes;
 use super::queued_flag::QueuedFlag;
 use super::request::{EntryAborted, Request, Requester, closed_error};
 use super::retries::Callers;
@@ -45,6 +45,7 @@ use crate::clock::BootInstant;
 use crate::error::Error;
 use crate::lock_path::LockPath;
 use crate::metrics::Operation;
+use crate::queue::rules::admission::Position;
 use crate::session::lease::LeaseTerm;
 use crate::session::retry::RetryLoop;
 
@@ -113,21 +114,7 @@ impl Limit {
 }
 
 /// The answer to a caller. [`Busy`](crate::ErrorKind::Busy) if there are too few permits, and the caller asked not to wait.
-type Answer = Result<Vec<OwnedHold>, Error>;
-
-/// A caller's wait for permits. Dropping it withdraws.
-#[derive(Debug)]
-pub(crate) struct ContendingForPermits {
-    path: LockPath,
-    reply: oneshot::Receiver<Answer>,
-}
-
-impl ContendingForPermits {
-    pub(crate) async fn answer(self) -> Answer {
-        // The task answers before it ends, unless its runtime shuts down.
-        self.reply.await.unwrap_or_else(|_| Err(Error::closed().at(&self.path)))
-    }
-}
+pub(super) type Answer = Result<Vec<OwnedHold>, Error>;
 
 /// A request for several permits.
 #[derive(Debug)]
@@ -142,12 +129,13 @@ pub(crate) struct PermitRequest {
     pub(crate) queued: QueuedFlag,
 }
 
-/// Starts the task that acquires permits. `mutex` is the queue of the semaphore's mutex.
-pub(super) fn contend(
+/// Acquires permits, in a session task. Dropping the future withdraws: the task ends when its reply has no receiver. `mutex` is
+/// the queue of the semaphore's mutex.
+pub(super) async fn contend(
     current_nodes: &Arc<CurrentNodes>,
     mutex: Arc<QueueDriver>,
     request: PermitRequest,
-) -> ContendingForPermits {
+) -> Answer {
     let PermitRequest { permit, mutex: mutex_request, count, limit, queued } = request;
     let (caller, reply) = oneshot::channel();
     let path = permit.path.clone();
@@ -162,7 +150,8 @@ pub(super) fn contend(
         count,
     };
     current_nodes.connection.spawn(task.run(limit, caller).instrument(span));
-    ContendingForPermits { path, reply }
+    // The task answers before it ends, unless its runtime shuts down.
+    reply.await.unwrap_or_else(|_| Err(Error::closed().at(&path)))
 }
 
 struct PermitTask {
@@ -245,8 +234,7 @@ impl PermitTask {
             None => return Err(EntryAborted::Abandoned),
         };
         in_line.becomes_head(self.count == 1);
-        let nodes = self.current_nodes.wait().await;
-        let nodes = nodes.map_err(|none| self.request.no_session(none))?;
+        let nodes = self.current_nodes.wait(&self.request).await?;
         let session = nodes.session.clone();
         let mut entering = Entering::new(self, nodes, reaction);
         let holds = tokio::select! {
@@ -291,8 +279,7 @@ impl PermitTask {
 
     /// Fails if fewer permits are free than the caller wants, so that a failing try creates no node.
     async fn check(&self, limit: &Limit, reaction: Reaction) -> Result<(), EntryAborted> {
-        let nodes = self.current_nodes.wait().await;
-        let nodes = nodes.map_err(|none| self.request.no_session(none))?;
+        let nodes = self.current_nodes.wait(&self.request).await?;
         let is_full = |path_nodes: &PathNodes, listing: &Listing| {
             let counted = listing.children.len() - reaction.kept(path_nodes, listing);
             Ok(counted + self.count > limit.now())
@@ -311,9 +298,8 @@ impl PermitTask {
         let Some(OwnedNode { path_nodes, .. }) = created.first() else {
             return Err(EntryAborted::Retry(None));
         };
-        let other = path_nodes.family.other_recipe(&listing.children).filter(|_| entering);
-        if let Some(child) = other {
-            return Err(EntryAborted::Failed(self.request.mixed(child)));
+        if entering {
+            self.request.check_unmixed(listing)?;
         }
         let children: HashSet<&str> = listing.children.iter().map(String::as_str).collect();
         if !created.iter().all(|own| children.contains(own.znode.name())) {
@@ -408,11 +394,9 @@ impl<'a> Entering<'a> {
             self.children = match placement {
                 Placement::Position(Position::Among(count)) => Count::AtMost(count),
                 Placement::Listing(listing, _) => {
-                    match node.path_nodes.judge_entering(&node.znode, &listing) {
+                    request.check_unmixed(&listing)?;
+                    match node.path_nodes.judge(&node.znode, &listing) {
                         Position::Among(count) => Count::Of(count),
-                        Position::Mixed(child) => {
-                            return Err(EntryAborted::Failed(request.mixed(&child)));
-                        }
                         _ => return Err(EntryAborted::Retry(None)),
                     }
                 }

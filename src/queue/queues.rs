@@ -9,7 +9,7 @@ use super::contending::Contending;
 use super::driver::QueueDriver;
 use super::hold::OwnedHold;
 use super::path_registry::PathRegistry;
-use super::permits::{self, ContendingForPermits, PermitRequest};
+use super::permits::{self, PermitRequest};
 use super::queued_flag::QueuedFlag;
 use super::request::Request;
 use super::rules::admission::Family;
@@ -82,9 +82,9 @@ impl Queues {
         self.kept.at(path, |_| true, Arc::default)
     }
 
-    /// Asks for permits of a semaphore.
-    pub(crate) fn contend_for_permits(&self, request: PermitRequest) -> ContendingForPermits {
-        permits::contend(&self.current_nodes, self.queue(&request.mutex), request)
+    /// Acquires permits of a semaphore. Dropping the future withdraws.
+    pub(crate) async fn acquire_permits(&self, request: PermitRequest) -> permits::Answer {
+        permits::contend(&self.current_nodes, self.queue(&request.mutex), request).await
     }
 }
 

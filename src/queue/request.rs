@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::hold::{End, HoldState};
 use super::local_queue::Waiter;
-use crate::client::{ClientError, Failure, create_size};
+use crate::client::{ClientError, Failure, Listing};
 use crate::error::{Error, ErrorKind};
 use crate::lock_path::LockPath;
 use crate::metrics::LockLabels;
@@ -58,31 +58,16 @@ impl Request {
         matches!(self.kind, Kind::Read | Kind::Lease)
     }
 
-    /// The error for a path on which another recipe's `child` was found.
-    pub(super) fn mixed(&self, child: &str) -> Error {
+    /// Fails if a listing shows a contender of another recipe. Only a contender that enters asks: one on the wrong path must not
+    /// fail existing waiters.
+    pub(super) fn check_unmixed(&self, listing: &Listing) -> Result<(), EntryAborted> {
+        let Some(child) = self.family.other_recipe(&listing.children) else { return Ok(()) };
         let path = &self.path;
         let text = format!(
             "{child} under {path} is of another recipe, which this lock does not keep out; \
              use a path for one recipe, or remove the child if it is not used"
         );
-        Error::new(ErrorKind::UnusablePath, text).at(path)
-    }
-
-    /// The size of the create.
-    pub(super) fn create_size(&self) -> usize {
-        let node = &self.waiter.node;
-        create_size(&self.path, node.data.len(), &node.acls)
-    }
-
-    /// The error for a create of this size that is cut off again and again.
-    pub(super) fn too_large(&self, size: usize) -> Error {
-        let path = &self.path;
-        let value = format!("of {} bytes for {path}", self.waiter.node.data.len());
-        let reason = format!(
-            "each create, of {size} bytes in all, broke the connection, and smaller requests were answered: \
-             the servers' jute.maxbuffer may be smaller"
-        );
-        Error::invalid("identity", value, &reason).at(path)
+        Err(EntryAborted::Failed(Error::new(ErrorKind::UnusablePath, text).at(path)))
     }
 
     pub(super) fn session_error(&self, error: Error) -> Error {
@@ -128,14 +113,6 @@ impl Request {
             }
             Failure::SessionOver(cause) => EntryAborted::Retry(Some(cause)),
             failure => EntryAborted::Failed(self.exhausted(failure.into_source())),
-        }
-    }
-
-    /// Converts the reason for which there is no session to enter in.
-    pub(super) fn no_session(&self, none: NoSession) -> EntryAborted {
-        match none {
-            NoSession::NotConnected => EntryAborted::Retry(None),
-            NoSession::Closed(error) => EntryAborted::Failed(self.session_error(error)),
         }
     }
 }

@@ -13,6 +13,7 @@ use super::node::Znode;
 use super::node_monitor::{Monitored, Watched, monitor};
 use super::path_nodes::PathNodes;
 use super::path_registry::PathRegistry;
+use super::request::{EntryAborted, Request};
 use crate::client::{NodeWatch, WatchPermit};
 use crate::clock::BootInstant;
 use crate::lock_path::LockPath;
@@ -39,9 +40,14 @@ impl CurrentNodes {
     }
 
     /// Returns the znodes of the current session, or of the next one if it opens within the connection timeout.
-    pub(super) async fn wait(&self) -> Result<Arc<SessionNodes>, NoSession> {
-        let session = self.connection.session(self.connection.settings.connection_timeout).await?;
-        Ok(self.of(&session))
+    pub(super) async fn wait(&self, request: &Request) -> Result<Arc<SessionNodes>, EntryAborted> {
+        match self.connection.session(self.connection.settings.connection_timeout).await {
+            Ok(session) => Ok(self.of(&session)),
+            Err(NoSession::NotConnected) => Err(EntryAborted::Retry(None)),
+            Err(NoSession::Closed(error)) => {
+                Err(EntryAborted::Failed(request.session_error(error)))
+            }
+        }
     }
 
     /// Returns the znodes of `session`. The first call for a session starts its node monitor.

@@ -22,7 +22,6 @@
 //! Without room for watches in the session, a waiter polls, and takes its turn for room; then it uses neither rule.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::yield_now;
@@ -30,11 +29,11 @@ use tokio::time::sleep;
 
 use super::driver::QueueDriver;
 use super::node::OwnedNode;
-use super::path_nodes::PathNodes;
 use super::request::{EntryAborted, Request};
 use super::retries::Retries;
-use crate::client::{Client, Failure, LinkWatch, NodeEvent, NodeWatch, WatchPermit};
+use crate::client::{Client, Failed, Failure, LinkWatch, NodeEvent, NodeWatch, WatchPermit};
 use crate::metrics::{self, Operation};
+use crate::queue::rules::admission::Predecessors;
 use crate::queue::rules::node_name::ContenderName;
 use crate::session::Session;
 
@@ -43,35 +42,6 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A waiter polls its own znode once in this many polls, because clients do not usually delete it.
 const POLLS_PER_OWN_POLL: u32 = 10;
-
-/// The contenders that a waiter waits for, as paths.
-pub(super) struct Predecessors {
-    path_nodes: Arc<PathNodes>,
-    predecessor: String,
-    /// The contender before the predecessor, if the stand-by rule applies.
-    stand_by: Option<String>,
-    /// True if the deletion of the predecessor admits the waiter.
-    head: bool,
-}
-
-impl Predecessors {
-    pub(super) fn new(
-        node: &OwnedNode,
-        predecessor: &ContenderName,
-        stand_by: Option<ContenderName>,
-        predecessor_is_head: bool,
-    ) -> Self {
-        let parent = &node.path_nodes.path;
-        let is_exclusive = node.path_nodes.family.is_exclusive();
-        let stand_by = stand_by.filter(|_| is_exclusive);
-        Self {
-            path_nodes: node.path_nodes.clone(),
-            predecessor: parent.child(predecessor.as_str()),
-            stand_by: stand_by.map(|name| parent.child(name.as_str())),
-            head: predecessor_is_head && (is_exclusive || node.znode.shared),
-        }
-    }
-}
 
 /// The result of a wait.
 pub(super) enum Event {
@@ -99,11 +69,17 @@ pub(super) struct Watches {
 
 #[derive(Debug)]
 struct Watch {
-    node: String,
+    name: String,
     watch: NodeWatch,
     /// The place in the order in which the watches were armed.
     order: u64,
     room: WatchPermit,
+}
+
+impl Watch {
+    fn is_on(&self, contender: &ContenderName) -> bool {
+        self.name == contender.as_str()
+    }
 }
 
 /// Room for the watches that are not armed.
@@ -132,17 +108,15 @@ impl Watches {
         ahead: &Predecessors,
     ) -> Result<Event, EntryAborted> {
         let mut retries = Retries::start();
-        let session = &node.nodes.session;
-        let own = &node.znode.path;
         self.keep(ahead);
         loop {
-            let Failed { node: failed, failure } = match self.try_event(session, own, ahead).await {
+            let Failed { path, operation, failure } = match self.try_event(node, ahead).await {
                 Ok(Some(event)) => return Ok(event),
                 Ok(None) => continue,
                 Err(failed) => failed,
             };
             let (Failure::Unknown(cause) | Failure::NotNow(cause)) = failure else {
-                return Err(request.aborted(&failed, "read", failure));
+                return Err(request.aborted(&path, operation, failure));
             };
             let pause = queue.next_pause(&mut retries, Some(cause)).await?;
             metrics::retried(Operation::WATCH);
@@ -153,52 +127,48 @@ impl Watches {
     /// Arms what is not armed, and waits. `None` if something has to be armed again.
     async fn try_event(
         &mut self,
-        session: &Session,
-        own: &str,
+        node: &OwnedNode,
         ahead: &Predecessors,
     ) -> Result<Option<Event>, Failed> {
-        if let Some(event) = self.arm(session, own, ahead).await? {
+        if let Some(event) = self.arm(node, ahead).await? {
             return Ok(Some(event));
         }
         if self.own.is_some() && self.predecessor.is_some() {
-            return Ok(self.next(ahead).await);
+            return Ok(self.next(node, ahead).await);
         }
-        self.poll(session, own, ahead).await
+        self.poll(node, ahead).await
     }
 
     /// Drops the watches on znodes that are no longer ahead.
     fn keep(&mut self, ahead: &Predecessors) {
-        if self.predecessor.as_ref().is_some_and(|watch| watch.node != ahead.predecessor) {
-            self.predecessor = None;
-        }
-        if self.stand_by.as_ref().is_some_and(|watch| Some(&watch.node) != ahead.stand_by.as_ref())
-        {
-            let stand_by = self.stand_by.take();
-            let nearer = stand_by.filter(|watch| watch.node == ahead.predecessor);
-            self.predecessor = self.predecessor.take().or(nearer);
-        }
+        self.predecessor.take_if(|watch| !watch.is_on(&ahead.predecessor));
+        let is_ahead =
+            |watch: &Watch| ahead.stand_by.as_ref().is_some_and(|name| watch.is_on(name));
+        let stand_by = self.stand_by.take_if(|watch| !is_ahead(watch));
+        let nearer = stand_by.filter(|watch| watch.is_on(&ahead.predecessor));
+        self.predecessor = self.predecessor.take().or(nearer);
     }
 
     /// Arms the watches that are not armed, the own one first, if there is room. Returns an event if no wait is needed.
     async fn arm(
         &mut self,
-        session: &Session,
-        node: &str,
+        node: &OwnedNode,
         ahead: &Predecessors,
     ) -> Result<Option<Event>, Failed> {
-        let Some(missing) = self.reserve(session, node, ahead) else {
+        let Some(missing) = self.reserve(node, ahead) else {
             return Ok(None);
         };
-        let client = session.client().map_err(|failure| Failed::at(node, failure))?;
+        let client = node.nodes.session.client();
+        let client = client.map_err(|failure| Failed::at(&node.znode.path, "read", failure))?;
         if missing.own.is_some() {
             self.link = Some(client.watch_link());
         }
         // All requests are sent before the first is awaited, and answered in this order.
-        let own = missing.own.map(|room| self.request(&client, node, room));
-        let predecessor =
-            missing.predecessor.map(|room| self.request(&client, &ahead.predecessor, room));
-        let stand_by = ahead.stand_by.as_deref().zip(missing.stand_by);
-        let stand_by = stand_by.map(|(node, room)| self.request(&client, node, room));
+        let mut request = |name, room| self.request(&client, node, name, room);
+        let own = missing.own.map(|room| request(node.znode.name(), room));
+        let predecessor = missing.predecessor.map(|room| request(ahead.predecessor.as_str(), room));
+        let stand_by = ahead.stand_by.as_ref().zip(missing.stand_by);
+        let stand_by = stand_by.map(|(name, room)| request(name.as_str(), room));
         if let Some(own) = own {
             self.own = own.await?;
             if self.own.is_none() {
@@ -208,7 +178,7 @@ impl Watches {
         if let Some(predecessor) = predecessor {
             self.predecessor = predecessor.await?;
             if self.predecessor.is_none() {
-                return Ok(Some(self.deleted(ahead, self.requested)));
+                return Ok(Some(self.deleted(node, ahead, self.requested)));
             }
         }
         if let Some(stand_by) = stand_by {
@@ -221,17 +191,17 @@ impl Watches {
     }
 
     /// Reserves room for the watches that are not armed. `None` if there is no room for the own one and the predecessor's.
-    fn reserve(&mut self, session: &Session, node: &str, ahead: &Predecessors) -> Option<Missing> {
+    fn reserve(&mut self, node: &OwnedNode, ahead: &Predecessors) -> Option<Missing> {
         let own = match self.own {
             Some(_) => None,
-            None => Some(self.permit(session, node)?),
+            None => Some(self.permit(node, node.znode.name())?),
         };
         let predecessor = match self.predecessor {
             Some(_) => None,
-            None => Some(self.permit(session, &ahead.predecessor)?),
+            None => Some(self.permit(node, ahead.predecessor.as_str())?),
         };
         let stand_by = match (&self.stand_by, &ahead.stand_by) {
-            (None, Some(node)) => self.permit(session, node),
+            (None, Some(name)) => self.permit(node, name.as_str()),
             _ => None,
         };
         self.room = None;
@@ -239,42 +209,46 @@ impl Watches {
     }
 
     /// Takes room for one watch, from the room that was waited for or from the session.
-    fn permit(&mut self, session: &Session, node: &str) -> Option<WatchPermit> {
-        let bytes = session.watched_bytes(node);
+    fn permit(&mut self, node: &OwnedNode, name: &str) -> Option<WatchPermit> {
+        let session = &node.nodes.session;
+        let path = node.path_nodes.path.child(name);
+        let bytes = session.watched_bytes(&path);
         let waited_for = self.room.as_mut().and_then(|room| room.split(bytes));
-        waited_for.or_else(|| session.try_reserve_watch(node))
+        waited_for.or_else(|| session.try_reserve_watch(&path))
     }
 
     /// Sends the request for a watch. The future resolves with `None` if the znode does not exist.
     fn request<'a>(
         &mut self,
         client: &'a Client,
-        node: &'a str,
+        node: &OwnedNode,
+        name: &'a str,
         room: WatchPermit,
     ) -> impl Future<Output = Result<Option<Watch>, Failed>> + Send + use<'a> {
         self.requested += 1;
         let order = self.requested;
-        let sent = client.read_and_watch(node);
+        let path = node.path_nodes.path.child(name);
+        let sent = client.read_and_watch(&path);
         async move {
             match sent.await {
                 Ok((found, watch)) => {
                     if found.session_id().is_none() {
                         tracing::warn!(
-                            node,
+                            node = path,
                             "waits behind a znode that no session owns: it stays until it is deleted. Does a folder have the name \
                              of a contender?"
                         );
                     }
-                    Ok(Some(Watch { node: node.to_owned(), watch, order, room }))
+                    Ok(Some(Watch { name: name.to_owned(), watch, order, room }))
                 }
                 Err(Failure::NoNode) => Ok(None),
-                Err(failure) => Err(Failed::at(node, failure)),
+                Err(failure) => Err(Failed::at(path, "read", failure)),
             }
         }
     }
 
     /// Waits for an event of an armed watch. `None` if the watch only has to be armed again.
-    async fn next(&mut self, ahead: &Predecessors) -> Option<Event> {
+    async fn next(&mut self, node: &OwnedNode, ahead: &Predecessors) -> Option<Event> {
         // The own watch comes first: a deletion of the own znode must not be overlooked.
         tokio::select! {
             biased;
@@ -287,12 +261,12 @@ impl Watches {
                 let order = self.predecessor.take().map_or(0, |watch| watch.order);
                 // A change of data never admits.
                 let deleted = event == NodeEvent::Deleted;
-                Some(if deleted { self.deleted(ahead, order) } else { Event::List })
+                Some(if deleted { self.deleted(node, ahead, order) } else { Event::List })
             }
             event = fired(&mut self.stand_by) => {
                 let stand_by = self.stand_by.take();
                 if let Some(watch) = stand_by.filter(|_| event == NodeEvent::Deleted) {
-                    ahead.path_nodes.deleted(&watch.node);
+                    node.path_nodes.deleted(&watch.name);
                 }
                 Some(Event::List)
             }
@@ -307,23 +281,25 @@ impl Watches {
     }
 
     /// Applies the head rule to the deletion of the predecessor, whose watch was the `order`th.
-    fn deleted(&mut self, ahead: &Predecessors, order: u64) -> Event {
+    fn deleted(&mut self, node: &OwnedNode, ahead: &Predecessors, order: u64) -> Event {
         // The predecessor may be a node of ours, of another queue, whose hold ends now.
-        ahead.path_nodes.deleted(&ahead.predecessor);
+        node.path_nodes.deleted(ahead.predecessor.as_str());
         let own = self.own.as_mut();
         let is_ours_there = own.is_some_and(|own| own.order < order && own.watch.fired().is_none());
         let same_link = self.link.as_mut().is_some_and(|link| !link.has_changed());
-        if ahead.head && is_ours_there && same_link { Event::Admitted } else { Event::List }
+        if ahead.admits && is_ours_there && same_link { Event::Admitted } else { Event::List }
     }
 
     /// Polls the znodes until there is room for watches. `None` if there is.
     async fn poll(
         &mut self,
-        session: &Session,
-        node: &str,
+        node: &OwnedNode,
         ahead: &Predecessors,
     ) -> Result<Option<Event>, Failed> {
-        let both = [node, ahead.predecessor.as_str()];
+        let session = &node.nodes.session;
+        let own = node.znode.path.as_str();
+        let predecessor = node.path_nodes.path.child(ahead.predecessor.as_str());
+        let both = [own, predecessor.as_str()];
         let missing = if self.own.is_some() { &both[1..] } else { &both };
         let room = session.reserve_watch(missing);
         tokio::pin!(room);
@@ -342,25 +318,13 @@ impl Watches {
                 () = sleep(POLL_INTERVAL) => {}
             }
             polls += 1;
-            if is_gone(session, &ahead.predecessor).await? {
+            if is_gone(session, &predecessor).await? {
                 return Ok(Some(Event::List));
             }
-            if polls % POLLS_PER_OWN_POLL == 0 && is_gone(session, node).await? {
+            if polls % POLLS_PER_OWN_POLL == 0 && is_gone(session, own).await? {
                 return Ok(Some(Event::Gone));
             }
         }
-    }
-}
-
-/// A request that failed.
-struct Failed {
-    node: String,
-    failure: Failure,
-}
-
-impl Failed {
-    fn at(node: &str, failure: Failure) -> Self {
-        Self { node: node.to_owned(), failure }
     }
 }
 
@@ -383,6 +347,6 @@ async fn is_gone(session: &Session, node: &str) -> Result<bool, Failed> {
         Err(Failure::NoNode) => Ok(true),
         // The waiter polls again, whatever the retry policy: a failed poll is no failed try.
         Err(Failure::Unknown(_) | Failure::NotNow(_)) => Ok(false),
-        Err(failure) => Err(Failed::at(node, failure)),
+        Err(failure) => Err(Failed::at(node, "read", failure)),
     }
 }

@@ -377,12 +377,11 @@ impl InterProcessOnce {
 
     async fn make_parent(&self, hold: &Hold) -> Result<(), Error> {
         let session = hold.state().session();
-        let Some(parent) = session.root().join(&self.record).parent() else { return Ok(()) };
         let acls = &self.contender.recipe.curator.options().acls;
         let Ok(borrowed) = session.borrow_client() else {
             return Err(Error::lost(self.path(), hold.lost().await));
         };
-        match borrowed.client.make_parents(&parent, acls).await {
+        match borrowed.client.make_parents(&self.record, acls).await {
             // The create of the record reports whether the parent exists.
             Ok(()) => Ok(()),
             Err(made) => match made.failure {

@@ -5,6 +5,8 @@ use std::fmt::Debug;
 
 use crate::clock::BootInstant;
 use crate::error::{Error, Loss};
+use crate::fencing_token::FencingToken;
+use crate::lock_path::LockPath;
 use crate::metrics::{self, LockLabels};
 #[cfg(feature = "simulation")]
 use crate::simulation::{RecordedHold, ReportedHold, ReportedTerm, ReportedWait};
@@ -40,17 +42,13 @@ impl Wait {
     }
 }
 
-/// The facts of a hold that a picture shows.
-#[derive(Clone, Copy, Debug)]
+/// The lock of a hold.
 #[cfg_attr(not(feature = "simulation"), allow(dead_code))]
-pub(crate) struct HoldFacts<'a> {
-    /// The task or thread that asked for the hold.
-    pub(crate) requester: &'a (dyn Debug + Sync),
-    pub(crate) path: &'a str,
-    /// The text before the sequence number in the name of the contender's znode.
+pub(crate) struct HeldLock<'a> {
+    pub(crate) path: &'a LockPath,
+    /// The text before the sequence number in the names of contenders.
     pub(crate) kind: &'static str,
-    pub(crate) token: i64,
-    pub(crate) session: i64,
+    pub(crate) counted: &'a LockLabels,
 }
 
 /// The holds in one term of a session lease. They end with the term at the latest.
@@ -62,17 +60,24 @@ pub(crate) struct Holds {
 }
 
 impl Holds {
+    /// `requester` is the task or thread that asked for the hold.
     #[cfg_attr(not(feature = "simulation"), allow(unused_variables))]
-    pub(crate) fn begin(&self, labels: &LockLabels, facts: HoldFacts<'_>) -> Holding {
+    pub(crate) fn begin(
+        &self,
+        lock: &HeldLock<'_>,
+        requester: impl Debug,
+        token: FencingToken,
+        session: i64,
+    ) -> Holding {
         Holding {
-            counted: self.counted.begin(labels),
+            counted: self.counted.begin(lock.counted),
             #[cfg(feature = "simulation")]
             reported: self.reported.begin(|| RecordedHold {
-                task: format!("{:?}", facts.requester),
-                path: facts.path.to_owned(),
-                kind: facts.kind,
-                token: facts.token,
-                session: facts.session,
+                task: format!("{requester:?}"),
+                path: lock.path.to_string(),
+                kind: lock.kind,
+                token: token.value(),
+                session,
             }),
         }
     }

@@ -102,7 +102,7 @@ async fn dial(
 
 /// Creates the namespace and the chroot where they are missing.
 async fn make_root(client: &Client, settings: &Settings) -> Result<(), DialError> {
-    let made = client.make_parents(client.root(), &settings.acls).await;
+    let made = client.make_path(&LockPath::root(), &settings.acls).await;
     made.map_err(|failed| match failed.failure {
         Failure::Refused(_) => {
             let doing = "cannot make the namespace or chroot";

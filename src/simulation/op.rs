@@ -19,8 +19,6 @@ pub(crate) enum Op {
     Exists { path: String, watch: bool },
     List { path: String, watch: bool },
     GetAcl { path: String },
-    // One read of several nodes: returns which of them do not exist.
-    AreGone(Vec<String>),
     Sync,
     SetWatches { since: i64, watches: BTreeSet<(WatchKind, String)> },
     RemoveWatches { path: String, kind: WatchKind },
@@ -62,7 +60,6 @@ pub(crate) enum Answer {
     Stat(Option<Stat>),
     Data(Vec<u8>, Stat),
     Children(Vec<String>, Stat),
-    Gone(Vec<bool>),
     Acls(Acls, Stat),
 }
 
@@ -142,7 +139,6 @@ impl Op {
             Op::GetData { .. } => Operation::GetData,
             Op::Exists { .. } => Operation::Exists,
             Op::List { .. } => Operation::List,
-            Op::AreGone(_) => Operation::MultiRead,
             Op::Sync => Operation::Sync,
             Op::SetWatches { .. } => Operation::SetWatches,
             Op::RemoveWatches { .. } => Operation::RemoveWatches,
@@ -189,8 +185,6 @@ pub enum Operation {
     Ping,
     /// Several writes are made, all or none.
     Multi,
-    /// Several nodes are read.
-    MultiRead,
     /// Watches are set again after a reconnect.
     SetWatches,
     /// Watches are removed.

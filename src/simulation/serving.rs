@@ -68,12 +68,6 @@ impl State {
         if session == 0 {
             return self.close_at_server(connection);
         }
-        // A server answers a request that it does not know at once, and closes the connection: those that wait there get no answer.
-        if matches!(op, Op::AreGone(_)) && !self.settings.version.reads_several() {
-            self.send_reply(origin, &op, Err(ServerError::Unimplemented.into()));
-            return self.close_at_server(connection);
-        }
-        let Some(own) = self.server_connection(connection) else { return };
         let ids = own.ids().clone();
         own.add_request(xid, op.clone());
         if op != Op::Ping {

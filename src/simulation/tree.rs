@@ -320,9 +320,6 @@ impl Tree {
                 let node = self.allowed(path, Permission::READ | Permission::ADMIN, ids)?;
                 Answer::Acls(node.acls.clone(), node.stat())
             }
-            Op::AreGone(paths) => {
-                Answer::Gone(paths.iter().map(|path| !self.nodes.contains_key(path)).collect())
-            }
             _ => return Err(ServerError::Unimplemented),
         })
     }

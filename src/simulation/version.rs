@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Version {
-    /// 3.5. A server refuses to read several nodes in one request, and closes the connection. Otherwise as 3.6.
+    /// 3.5, as 3.6.
     V3_5,
     /// 3.6. An event comes to every client that watches the node, also to one that may not read it (before the fix of
     /// CVE-2024-23944).
@@ -45,10 +45,5 @@ impl Version {
     /// Returns true if READ is needed to hear of an event.
     pub(super) fn events_need_read(self) -> bool {
         self >= Self::V3_8
-    }
-
-    /// Returns true if one request may read several nodes.
-    pub(super) fn reads_several(self) -> bool {
-        self >= Self::V3_6
     }
 }

@@ -161,11 +161,7 @@ fn simulated_servers_are_as_real_ones() {
     let (mut next, mut requests, mut differences) = (first, 0, 0);
     while next < first + count {
         let end = ((next / BATCH + 1) * BATCH).min(first + count);
-        let scripts = (next..end).map(|seed| match version {
-            Version::V3_5 => Script::new(seed).without_several(),
-            _ => Script::new(seed),
-        });
-        let scripts = Arc::new(scripts.collect::<Vec<_>>());
+        let scripts = Arc::new((next..end).map(Script::new).collect::<Vec<_>>());
         let (these, on) = (scripts.clone(), real_ones.clone());
         let theirs = thread::spawn(move || real(&these, &on));
         let ours: Vec<_> =

@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use zookeeper_testkit::{FaultProxy, kill_session};
 
 use super::super::{
-    Change, ChildrenWatch, Client, Dialer, Failure, LinkState, Listing, Node, NodeWatch, Write,
-    WriteFailure, ZooKeeperClient, world_anyone_acl,
+    Change, ChildrenWatch, Client, CreateMode, Dialer, Failure, LinkState, Listing, Node,
+    NodeWatch, Write, WriteFailure, ZooKeeperClient, world_anyone_acl,
 };
 use super::Real;
 use super::script::{Ask, Script, Step, What};
@@ -115,8 +115,7 @@ impl Link {
             link.clear_log();
             log
         });
-        let name = |log: String| if log == "Other(22)" { "MultiRead".to_owned() } else { log };
-        logs.into_iter().flatten().map(name).collect()
+        logs.into_iter().flatten().collect()
     }
 }
 
@@ -404,12 +403,12 @@ impl Run<'_> {
     /// Which of the creates took effect is open; but what was confirmed did, and of the others the first ones.
     async fn tear(&mut self, who: usize, nth: usize) {
         let client = self.sessions[who].client.clone().unwrap();
-        let _ = client.create_persistent("/torn", b"", &world_anyone_acl()).await;
+        let _ = client.create("/torn", b"", &world_anyone_acl(), CreateMode::Persistent).await;
         let sent = ["/torn/0", "/torn/1", "/torn/2", "/torn/3"].map(|path| {
             let client = client.clone();
-            tokio::spawn(
-                async move { client.create_persistent(path, b"", &world_anyone_acl()).await },
-            )
+            tokio::spawn(async move {
+                client.create(path, b"", &world_anyone_acl(), CreateMode::Persistent).await
+            })
         });
         match nth / 2 {
             pause @ 0..4 => join_all((0..pause).map(|_| yield_now())).await.clear(),
@@ -517,8 +516,7 @@ pub(super) async fn run(script: &Script, side: &Side) -> Vec<String> {
         run.dial(LONG).await;
     }
     let client = run.sessions[0].client.as_ref().unwrap();
-    let root = LockPath::parse("root", &run.root()).unwrap();
-    client.make_parents(&root, &world_anyone_acl()).await.expect("a root");
+    client.make_path(&LockPath::root(), &world_anyone_acl()).await.expect("a root");
     run.settle(None).await;
     for (nth, step) in script.steps.iter().enumerate() {
         locked(&run.journal).step = nth;
@@ -614,13 +612,8 @@ fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>
                 format!("{} c~{}~ {}", created.sequence, created.czxid, created.owner != 0)
             })
         }
-        "persistent" => plain!(client.create_persistent(path, &data, &acls), change),
-        "container" => {
-            plain!(
-                client.create(path, &data, &acls, zookeeper_client::CreateMode::Container),
-                change
-            )
-        }
+        "persistent" => plain!(client.create(path, &data, &acls, CreateMode::Persistent), change),
+        "container" => plain!(client.create(path, &data, &acls, CreateMode::Container), change),
         "set" => plain!(client.set_data(path, &data, version), change),
         "list" => plain!(client.list(path), listing),
         "list-watch" => watching!(client.list_and_watch(path), listing, children_watch),
@@ -629,7 +622,6 @@ fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>
         "look" => plain!(client.look(path), origin),
         "exists" => plain!(client.exists(path), |exists| exists.to_string()),
         "look-watch" => watching!(client.look_and_watch(path), origin, node_watch),
-        "gone" => plain!(client.are_gone([path, other]), |gone| format!("{gone:?}")),
         "watch" => {
             let sent = client.watch(path);
             Box::pin(async move {
@@ -638,14 +630,18 @@ fn send<'a>(client: &'a Client, ask: &'a Ask) -> Sent<'a, (String, Option<Watch>
             })
         }
         "delete" => plain!(client.delete(path), |()| "done".to_owned()),
-        "while-create" => write(Write::Create { data: &data, acls: &acls, ephemeral: false }),
-        "while-ephemeral" => write(Write::Create { data: &data, acls: &acls, ephemeral: true }),
+        "while-create" => {
+            write(Write::Create { data: &data, acls: &acls, mode: CreateMode::Persistent })
+        }
+        "while-ephemeral" => {
+            write(Write::Create { data: &data, acls: &acls, mode: CreateMode::Ephemeral })
+        }
         "while-set" => write(Write::Set { data: &data }),
         "while-delete" => write(Write::Delete),
         "sync" => plain!(client.sync(), |()| "done".to_owned()),
         _ => Box::pin(async move {
-            let path = client.root().join(&LockPath::parse("path", path).unwrap());
-            let made = client.make_parents(&path, &acls).await;
+            let path = LockPath::parse("path", path).unwrap();
+            let made = client.make_path(&path, &acls).await;
             let text = match made {
                 Ok(()) => "done".to_owned(),
                 Err(e) => {

@@ -74,7 +74,7 @@ pub(super) struct Ask {
 
 const KINDS: &str = "contender contender contender persistent persistent persistent container set set set list read look \
                      list-watch list-watch list-watch read-watch read-watch look-watch look-watch look-watch watch exists \
-                     gone delete delete while-create while-ephemeral while-set while-delete sync parents";
+                     exists delete delete while-create while-ephemeral while-set while-delete sync parents";
 const PATHS: [&str; 8] = ["/a", "/a/x", "/a/y", "/a/x/z", "/b", "/b/x", "/c", "/c/x"];
 
 impl fmt::Debug for Ask {
@@ -206,16 +206,6 @@ impl Script {
             races |= ask.dropped && ask.watches();
         }
         Self { seed, sessions, steps, requests, races }
-    }
-
-    /// Has no read of several nodes.
-    pub(super) fn without_several(mut self) -> Self {
-        let steps = self.steps.iter_mut();
-        let asks = steps.flat_map(|step| step.asks.iter_mut().chain(&mut step.meanwhile));
-        for ask in asks.filter(|ask| ask.kind == "gone") {
-            ask.kind = "exists";
-        }
-        self
     }
 
     /// Whether events of a step may come in any order.

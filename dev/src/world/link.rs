@@ -6,7 +6,7 @@ use zookeeper_testkit::{self as testkit, FaultProxy};
 
 use super::alike;
 
-const OPERATIONS: [(Operation, testkit::Operation); 17] = [
+const OPERATIONS: [(Operation, testkit::Operation); 16] = [
     (Operation::Any, testkit::Operation::Any),
     (Operation::Connect, testkit::Operation::Connect),
     (Operation::Create, testkit::Operation::Create),
@@ -18,7 +18,6 @@ const OPERATIONS: [(Operation, testkit::Operation); 17] = [
     (Operation::Sync, testkit::Operation::Sync),
     (Operation::Ping, testkit::Operation::Ping),
     (Operation::Multi, testkit::Operation::Multi),
-    (Operation::MultiRead, testkit::Operation::Other(22)),
     (Operation::SetWatches, testkit::Operation::SetWatches),
     (Operation::RemoveWatches, testkit::Operation::RemoveWatches),
     (Operation::Auth, testkit::Operation::Auth),

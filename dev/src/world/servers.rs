@@ -49,16 +49,6 @@ impl Servers {
         }
     }
 
-    /// Returns whether the servers are real ones of an older version, for example `[3, 6]`.
-    pub async fn are_before(&self, version: [u32; 2]) -> bool {
-        let answer = match self {
-            Self::One(server) => server.four_letter_word("srvr").await,
-            Self::Three(ensemble) => ensemble.member(0).four_letter_word("srvr").await,
-            Self::Simulated(_) => Ok(format!("Zookeeper version: {}.0", super::version())),
-        };
-        is_before(&answer.unwrap(), version)
-    }
-
     /// Returns the number of watches that the servers keep for all clients.
     pub async fn watches(&self) -> usize {
         let server = match self {

@@ -1,6 +1,6 @@
 //! The rules that decide which contenders hold.
 //!
-//! Pure: a listing of the lock path goes in, a decision comes out. It is safe to act on `Admitted` because the set of smaller
+//! Pure: a listing of the lock path goes in, a position comes out. It is safe to act on `First` because the set of smaller
 //! contenders that keep us out can only shrink after our own create: new ones get larger sequence numbers (invariant 2). The
 //! listing must therefore contain our own node.
 //!
@@ -12,7 +12,9 @@
 //!   children at its own create or later; so of any set of contenders that hold, the last one to be created counted all of them.
 
 use super::filter::ContenderFilter;
-use super::node_name::{ContenderName, Kind, kind_of, sequence_of};
+use super::node_name::{
+    ContenderName, Kind, is_retainable, is_retainable_read, kind_of, sequence_of,
+};
 
 /// A set of contenders that queue together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -84,23 +86,31 @@ impl Family {
     }
 }
 
-/// The meaning of a listing for one contender.
+/// The place of a contender in the queue, by a listing or by the [gap rule](super::gap).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub(crate) enum Position {
     /// No earlier contender keeps it out.
-    Admitted,
-    /// The contender waits for the nearest earlier one that keeps it out, so that a release wakes one contender (invariant 6),
-    /// or the readers behind it.
-    WaitFor {
-        predecessor: ContenderName,
-        /// The contender before the predecessor, which may be the head. Readers have none: all readers behind one writer
-        /// would list when the contender before the writer is deleted.
-        stand_by: Option<ContenderName>,
-        /// The first contender that keeps it out.
-        head: ContenderName,
-    },
+    First,
+    Behind(Predecessors),
+    /// One of at most this many leases.
+    Among(usize),
     /// The own node does not exist.
     Gone,
+}
+
+/// The contenders that a contender waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Predecessors {
+    /// The nearest earlier contender that keeps it out, so that a release wakes one contender (invariant 6), or the readers
+    /// behind it.
+    pub(crate) predecessor: ContenderName,
+    /// The contender before the predecessor, for the stand-by rule. Only exclusive families use it: all readers behind one
+    /// writer would list when the contender before the writer is deleted.
+    pub(crate) stand_by: Option<ContenderName>,
+    /// True if the deletion of the predecessor admits the contender, by the head rule.
+    pub(crate) admits: bool,
+    /// True if those ahead may keep their nodes without a hold, and give them up when they see another contender.
+    pub(crate) may_be_kept: bool,
 }
 
 /// Returns the contenders among `children`, in the order of the queue.
@@ -136,39 +146,49 @@ pub(crate) fn is_busy(children: &[String], family: &Family, shared: bool) -> boo
     children.iter().any(|name| family.rank(name).is_some_and(keeps_out))
 }
 
-/// Decides for the contender named `mine`. Its family must not be leases.
-pub(crate) fn decide(children: &[String], mine: &str, family: &Family) -> Decision {
+/// Decides for the contender named `mine`.
+pub(crate) fn decide(children: &[String], mine: &str, family: &Family) -> Position {
+    if *family == Family::Leases {
+        return match children.iter().any(|name| name == mine) {
+            true => Position::Among(children.len()),
+            false => Position::Gone,
+        };
+    }
     // No name is copied, because there may be thousands.
     let Some(mine) = family.rank(mine) else {
-        return Decision::Gone;
+        return Position::Gone;
     };
     let mut found = false;
-    let mut head = None;
-    let mut stand_by = None;
+    let mut second = None;
     let mut predecessor = None;
     for contender in children.iter().filter_map(|name| family.rank(name)) {
         if contender == mine {
             found = true;
         } else if mine.is_kept_out_by(contender) {
-            if head.is_none_or(|head| contender < head) {
-                head = Some(contender);
-            }
             if predecessor.is_none_or(|nearest| contender > nearest) {
-                (stand_by, predecessor) = (predecessor, Some(contender));
-            } else if stand_by.is_none_or(|second| contender > second) {
-                stand_by = Some(contender);
+                second = predecessor;
+                predecessor = Some(contender);
+            } else if second.is_none_or(|second| contender > second) {
+                second = Some(contender);
             }
         }
     }
-    match (found, predecessor, head) {
-        (false, ..) => Decision::Gone,
-        (true, Some(predecessor), Some(head)) => Decision::WaitFor {
-            predecessor: predecessor.to_name(),
-            stand_by: stand_by.filter(|_| !mine.shared).map(Rank::to_name),
-            head: head.to_name(),
-        },
-        (true, ..) => Decision::Admitted,
+    if !found {
+        return Position::Gone;
     }
+    let Some(predecessor) = predecessor else {
+        return Position::First;
+    };
+    let is_head = second.is_none();
+    let is_exclusive = family.is_exclusive();
+    Position::Behind(Predecessors {
+        predecessor: predecessor.to_name(),
+        stand_by: second.filter(|_| is_exclusive).map(Rank::to_name),
+        // A writer may meet the downgraded read of another writer: see the head rule.
+        admits: is_head && (is_exclusive || mine.shared),
+        may_be_kept: is_retainable_read(predecessor.name)
+            || is_head && is_retainable(predecessor.name),
+    })
 }
 
 #[cfg(test)]
@@ -183,15 +203,16 @@ mod tests {
         format!("_c_x-lock-{sequence:010}")
     }
 
-    /// The contenders from the head to the predecessor.
-    fn wait_for(before: &[&str]) -> Decision {
+    /// The position behind these contenders, from the head to the predecessor.
+    fn behind(before: &[&str]) -> Position {
         let parse = |name: &&str| MUTEX.rank(name).unwrap().to_name();
         let mut nearest = before.iter().rev().map(parse);
-        Decision::WaitFor {
+        Position::Behind(Predecessors {
             predecessor: nearest.next().unwrap(),
             stand_by: nearest.next(),
-            head: parse(&before[0]),
-        }
+            admits: before.len() == 1,
+            may_be_kept: false,
+        })
     }
 
     #[test]
@@ -199,20 +220,20 @@ mod tests {
         let [a, b, c, d] = &[1, 9, 10, 11].map(name);
         let [a, b, c, d] = [a, b, c, d].map(String::as_str);
         let foreign = ["0", "zzz", "_c_x-latch-0000000000", "5f__lock__0000000000", ""];
-        let rows: &[(&[&str], &str, Decision)] = &[
-            (&[a], a, Decision::Admitted),
-            (&[b, a], a, Decision::Admitted),
-            (&[b, a], b, wait_for(&[a])),
-            (&[c, a, b], c, wait_for(&[a, b])),
-            (&[b, c, a, d], d, wait_for(&[a, b, c])),
-            (&[c, a, b, d], d, wait_for(&[a, b, c])),
-            (&[c, b], c, wait_for(&[b])),
-            (&[a, b], c, Decision::Gone),
-            (&[], a, Decision::Gone),
-            (&foreign, a, Decision::Gone),
-            (&[foreign[0], foreign[1], foreign[2], foreign[3], c], c, Decision::Admitted),
-            (&[&name(-5), a], a, wait_for(&[&name(-5)])),
-            (&[a], "no contender", Decision::Gone),
+        let rows: &[(&[&str], &str, Position)] = &[
+            (&[a], a, Position::First),
+            (&[b, a], a, Position::First),
+            (&[b, a], b, behind(&[a])),
+            (&[c, a, b], c, behind(&[a, b])),
+            (&[b, c, a, d], d, behind(&[a, b, c])),
+            (&[c, a, b, d], d, behind(&[a, b, c])),
+            (&[c, b], c, behind(&[b])),
+            (&[a, b], c, Position::Gone),
+            (&[], a, Position::Gone),
+            (&foreign, a, Position::Gone),
+            (&[foreign[0], foreign[1], foreign[2], foreign[3], c], c, Position::First),
+            (&[&name(-5), a], a, behind(&[&name(-5)])),
+            (&[a], "no contender", Position::Gone),
         ];
         for (children, mine, expected) in rows {
             let children: Vec<_> = children.iter().map(|c| c.to_string()).collect();
@@ -223,8 +244,8 @@ mod tests {
     #[test]
     fn a_tie_of_hand_made_nodes_is_broken_by_name() {
         let children = ["b-lock-0000000001".to_owned(), "a-lock-0000000001".to_owned()];
-        assert_eq!(decide(&children, &children[1], &MUTEX), Decision::Admitted);
-        assert_eq!(decide(&children, &children[0], &MUTEX), wait_for(&["a-lock-0000000001"]));
+        assert_eq!(decide(&children, &children[1], &MUTEX), Position::First);
+        assert_eq!(decide(&children, &children[0], &MUTEX), behind(&["a-lock-0000000001"]));
     }
 
     fn read(sequence: i32) -> String {
@@ -246,37 +267,69 @@ mod tests {
         let down = &*read(3);
         // A read that sorts after its writer.
         let beside = &*format!("_c_z-__READ__{:010}", 3);
-        // Each row ends with the predecessor and the head.
-        type Row<'a> = (&'a [&'a str], &'a str, Option<(&'a str, &'a str)>);
+        // Each row ends with the predecessor, and whether its deletion admits.
+        type Row<'a> = (&'a [&'a str], &'a str, Option<(&'a str, bool)>);
         let rows: &[Row<'_>] = &[
             (&[r2, r1], r2, None),
             (&[w3, r2, r1], r1, None),
-            (&[w3, r2, r1], w3, Some((r2, r1))),
-            (&[r4, w3, r1], r4, Some((w3, w3))),
-            (&[r6, w5, r4, w3, r1], r6, Some((w5, w3))),
-            (&[w5, r4], w5, Some((r4, r4))),
+            (&[w3, r2, r1], w3, Some((r2, false))),
+            (&[r4, w3, r1], r4, Some((w3, true))),
+            (&[r6, w5, r4, w3, r1], r6, Some((w5, false))),
+            (&[w5, r4], w5, Some((r4, false))),
             // A downgraded read keeps writers out under its writer's number, and no reader.
-            (&[down, r4, w5], w5, Some((r4, down))),
-            (&[down, w5], w5, Some((down, down))),
+            (&[down, r4, w5], w5, Some((r4, false))),
+            (&[down, w5], w5, Some((down, false))),
             (&[down, r4], r4, None),
             (&[down, w3], down, None),
             (&[w3], w3, None),
             (&[w3, down], down, None),
             (&[w3, beside], beside, None),
-            (&[w3, beside, r4], r4, Some((w3, w3))),
-            (&[w3, beside, w5], w5, Some((beside, w3))),
+            (&[w3, beside, r4], r4, Some((w3, true))),
+            (&[w3, beside, w5], w5, Some((beside, false))),
         ];
         for (children, mine, waits_for) in rows {
-            let decision = decide(&owned(children), mine, &Family::ReadWrite);
-            let waits = match &decision {
-                Decision::WaitFor { predecessor, head, .. } => {
-                    Some((predecessor.as_str(), head.as_str()))
+            let position = decide(&owned(children), mine, &Family::ReadWrite);
+            let waits = match &position {
+                Position::Behind(ahead) => {
+                    assert_eq!(ahead.stand_by, None, "{mine} in {children:?}");
+                    Some((ahead.predecessor.as_str(), ahead.admits))
                 }
-                Decision::Admitted => None,
-                Decision::Gone => panic!("{mine} is in {children:?}"),
+                Position::First => None,
+                other => panic!("{mine} in {children:?}: {other:?}"),
             };
             assert_eq!(waits, *waits_for, "{mine} in {children:?}");
         }
+    }
+
+    #[test]
+    fn the_nodes_of_readers_and_a_head_may_be_kept() {
+        // The version digit of the GUID says that the node may be kept.
+        let kept = "_c_1b4e28ba-2fa1-81d2-883f-0016d3cca427-";
+        let read = |sequence: i32| format!("{kept}__READ__{sequence:010}");
+        let write = |sequence: i32| format!("{kept}__WRIT__{sequence:010}");
+        let (r1, w1, r2, w2, w3) = (&*read(1), &*write(1), &*read(2), &*write(2), &*write(3));
+        let rows: &[(&[&str], bool)] = &[
+            (&[w2, w3], true),
+            (&[w1, w2, w3], false),
+            (&[r2, w3], true),
+            (&[r1, r2, w3], true),
+            (&[r1, w2, w3], false),
+            (&["_c_x-__WRIT__0000000001", w3], false),
+        ];
+        for (children, may_be_kept) in rows {
+            let Position::Behind(ahead) = decide(&owned(children), w3, &Family::ReadWrite) else {
+                panic!("{children:?}");
+            };
+            assert_eq!(ahead.may_be_kept, *may_be_kept, "{children:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_one_of_all_children() {
+        let lease = "_c_x-lease-0000000002";
+        let children = owned(&[lease, "_c_x-lease-0000000001", "foreign"]);
+        assert_eq!(decide(&children, lease, &Family::Leases), Position::Among(3));
+        assert_eq!(decide(&children[1..], lease, &Family::Leases), Position::Gone);
     }
 
     #[test]
@@ -387,7 +440,7 @@ mod tests {
             }).collect();
             let admitted: Vec<_> = children
                 .iter()
-                .filter(|name| decide(&children, name, &Family::ReadWrite) == Decision::Admitted)
+                .filter(|name| decide(&children, name, &Family::ReadWrite) == Position::First)
                 .collect();
             let first_writer = kinds.iter().position(|reads| !reads);
             let expected = if first_writer == Some(0) { 1 } else { first_writer.unwrap_or(kinds.len()) };
@@ -406,12 +459,13 @@ mod tests {
             let queue: Vec<_> = queue(&children, &MUTEX).into_iter().map(Rank::to_name).collect();
             for (place, contender) in queue.iter().enumerate() {
                 let expected = match place.checked_sub(1) {
-                    None => Decision::Admitted,
-                    Some(before) => Decision::WaitFor {
+                    None => Position::First,
+                    Some(before) => Position::Behind(Predecessors {
                         predecessor: queue[before].clone(),
                         stand_by: before.checked_sub(1).map(|second| queue[second].clone()),
-                        head: queue[0].clone(),
-                    },
+                        admits: before == 0,
+                        may_be_kept: false,
+                    }),
                 };
                 prop_assert_eq!(decide(&children, contender.as_str(), &MUTEX), expected);
             }

@@ -21,21 +21,19 @@ use std::sync::Arc;
 use futures_util::future::{OptionFuture, join};
 use tokio::sync::{OwnedMutexGuard, watch};
 
-use crate::client::{Client, Failed, Failure, Node, NodeEvent};
+use crate::client::{Client, CreateMode, Failed, Failure, Node, NodeEvent, PARENTS_AT_ONCE};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss, Released};
 use crate::metrics::{self, Operation};
-use crate::queue::{End, HeldLock, OwnedHold};
+use crate::queue::{End, OwnedHold};
 use crate::recipes::shared::hold::Hold;
 use crate::recipes::shared::recipe::Recipe;
 use crate::recipes::shared::task_state::{CloseOnDrop, Phase};
 use crate::session::Session;
 use crate::session::cleanup::{behind_barrier, delete};
 use crate::session::follower::{EachSession, NodeFollower};
+use crate::session::observed::HeldLock;
 use crate::session::retry::{RetryLoop, RetryPolicy};
-
-/// The number of times that missing parents are created without a pause: an operator may delete them as fast as we create them.
-const PARENTS_AT_ONCE: usize = 3;
 
 /// The data that the znode is to have.
 #[derive(Clone, Debug)]
@@ -208,11 +206,10 @@ impl Keeper {
                 return Err(failed.into_error());
             }
             parents_made += 1;
-            let Some(parent) = session.root().join(&path).parent() else { return Ok(None) };
             let acls = &self.recipe.curator.options().acls;
             let client =
                 session.client().map_err(|failure| failure.into_error(path.as_str(), "create"))?;
-            let made = client.make_parents(&parent, acls).await;
+            let made = client.make_parents(&path, acls).await;
             made.map_err(Failed::into_error)?;
         }
     }
@@ -243,7 +240,7 @@ impl Keeper {
         ours.is_unsure |= must_create;
         let create = async {
             let stamp = BootInstant::now();
-            let sent = client.create_ephemeral(path.as_str(), &data, &acls);
+            let sent = client.create(path.as_str(), &data, &acls, CreateMode::Ephemeral);
             session.renew_on_success(stamp, sent).await
         };
         // The first poll sends both in this order.

@@ -91,14 +91,14 @@ impl Permits {
         if matches!(patience, Patience::NoWait { .. }) {
             Arc::make_mut(&mut permit).waiter_mut().no_wait = true;
         }
-        let contending = self.recipe.curator.queues().contend_for_permits(PermitRequest {
+        let acquiring = self.recipe.curator.queues().acquire_permits(PermitRequest {
             permit,
             mutex: self.mutex.clone(),
             count,
             limit: self.limit.clone(),
             queued: queued.clone(),
         });
-        let holds = contending.answer().await?;
+        let holds = acquiring.await?;
         let guard = |hold| Guard::new(Arc::new(hold), &self.recipe).with_waited(queued.is_set());
         let guards = holds.into_iter().map(guard);
         Ok(Guards::new(guards.collect()))

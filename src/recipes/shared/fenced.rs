@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::client::{Acl, Write, WriteFailure, check_frame};
+use crate::client::{Acl, CreateMode, Write, WriteFailure, check_frame};
 use crate::clock::BootInstant;
 use crate::error::{Error, ErrorKind, Loss};
 use crate::lock_path::LockPath;
@@ -49,7 +49,8 @@ impl Fenced {
     ///   [`ErrorKind::Refused`], [`ErrorKind::Unavailable`], [`ErrorKind::InvalidInput`] (a bad path, or more data than a
     ///   server takes, 1 MiB in all): nothing was written.
     pub async fn create(&self, path: &str, data: &[u8]) -> Result<(), Error> {
-        self.write(path, &Write::Create { data, acls: &self.acls, ephemeral: false }).await
+        self.write(path, &Write::Create { data, acls: &self.acls, mode: CreateMode::Persistent })
+            .await
     }
 
     /// Replaces a node's data.

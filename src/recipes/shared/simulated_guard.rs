@@ -10,9 +10,10 @@ use crate::curator::Curator;
 use crate::error::Loss;
 use crate::metrics;
 use crate::queue::rules::node_name::{Kind, protected_prefix};
-use crate::queue::{End, HeldLock, HoldState, OwnedHold};
+use crate::queue::{End, HoldState, OwnedHold};
 use crate::random;
 use crate::session::Session;
+use crate::session::observed::HeldLock;
 
 /// The session timeout of a simulated guard: no lease ends by itself.
 const A_CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

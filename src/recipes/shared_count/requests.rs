@@ -3,13 +3,9 @@
 use std::sync::Arc;
 
 use super::count::{Verdict, VersionedCount, judge};
-use crate::client::{Acl, Change, Failed, Failure, Node};
+use crate::client::{Acl, Change, CreateMode, Failed, Failure, Node, PARENTS_AT_ONCE};
 use crate::lock_path::LockPath;
 use crate::session::Session;
-
-/// The number of times that a missing node or parent is created again at once: an operator may delete it as fast as we
-/// create it.
-const CREATED_AT_ONCE: usize = 3;
 
 /// The data of a node, and the change that wrote them.
 pub(super) type Found = (Vec<u8>, Change);
@@ -25,7 +21,7 @@ pub(super) async fn read_or_create(
     seed: [u8; 4],
     acls: &[Acl],
 ) -> Result<Found, Failed> {
-    for _ in 0..CREATED_AT_ONCE {
+    for _ in 0..PARENTS_AT_ONCE {
         // Read first: a client that may not create the node may still use it.
         match read(&session, path).await {
             Err(Failed { failure: Failure::NoNode, .. }) => {}
@@ -34,15 +30,11 @@ pub(super) async fn read_or_create(
         let borrowed =
             session.borrow_client().map_err(|failure| Failed::at(path, "create", failure))?;
         let client = &borrowed.client;
-        match client.create_persistent(path.as_str(), &seed, acls).await {
+        match client.create(path.as_str(), &seed, acls, CreateMode::Persistent).await {
             Ok(change) => return Ok((seed.to_vec(), change)),
             // Another client created the node first.
             Err(Failure::NodeExists) => {}
-            Err(Failure::NoNode) => {
-                if let Some(parent) = session.root().join(path).parent() {
-                    client.make_parents(&parent, acls).await?;
-                }
-            }
+            Err(Failure::NoNode) => client.make_parents(path, acls).await?,
             Err(failure) => return Err(Failed::at(path, "create", failure)),
         }
     }

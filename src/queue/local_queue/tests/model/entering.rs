@@ -6,7 +6,7 @@ use super::servers::{
 };
 use super::world::World;
 use crate::queue::local_queue::{Event, NodeId, Sole};
-use crate::queue::rules::admission::{Decision, Family, decide, is_busy};
+use crate::queue::rules::admission::{Family, Position, decide, is_busy};
 use crate::queue::rules::filter::ContenderFilter;
 use crate::session::lease::LossPolicy;
 
@@ -264,11 +264,11 @@ impl World {
         missing.into_iter().for_each(|own| self.node_gone(p, own));
         let names: Vec<_> = children.iter().map(|child| name_of(*child)).collect();
         match decide(&names, &name_of(key), &self.family(q)) {
-            Decision::Gone => self.is_gone(p, q),
-            Decision::Admitted => self.admit(p, q),
-            Decision::WaitFor { predecessor, head, .. } => {
-                let head = predecessor == head;
-                self.waits(p, q, key_of(predecessor.as_str()), head);
+            // No queue of the model is one of leases.
+            Position::Gone | Position::Among(_) => self.is_gone(p, q),
+            Position::First => self.admit(p, q),
+            Position::Behind(ahead) => {
+                self.waits(p, q, key_of(ahead.predecessor.as_str()), ahead.admits);
             }
         }
     }
@@ -281,7 +281,6 @@ impl World {
             entry.sole = if reads { Sole::NotAsked } else { Sole::No };
             entry.own.fired = None;
             entry.armed.get_or_insert(link);
-            let head = head && queue.kind != Kind::Write;
             entry.at = At::Arming { predecessor: target, head };
         }
         // Without callers the entry stops before it waits.
