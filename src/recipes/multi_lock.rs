@@ -125,8 +125,7 @@ impl InterProcessMultiLock {
     }
 
     /// Waits until all members are held, at most for `limit` in all. When the time is up, the members that were acquired are
-    /// released in the background. A limit of zero is a try that does not wait for a
-    /// connection.
+    /// released in the background. A limit of zero is a try that does not wait for a connection.
     ///
     /// # Cancel safety
     ///

@@ -180,8 +180,8 @@ impl InterProcessOnce {
     }
 
     /// Runs `body`, unless the key is recorded: see [`run`](Self::run). Waits for the servers and for another process that runs
-    /// the key at most for `limit`, which does not bound the body. A limit of zero is a
-    /// try that does not wait for a connection.
+    /// the key at most for `limit`, which does not bound the body. A limit of zero is a try that does not wait for a
+    /// connection.
     ///
     /// # Cancel safety
     ///

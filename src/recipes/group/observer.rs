@@ -100,7 +100,7 @@ impl Curator {
     ///
     /// As for [`mutex`](Self::mutex).
     pub fn observe_group(&self, path: impl AsRef<str>) -> Result<GroupObserver, Error> {
-        let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::GROUP_MEMBER)?;
+        let recipe = Recipe::uncounted(self, path.as_ref())?;
         let feed = Feed::new(&recipe.path, None);
         let members = feed.observe();
         let task = ObserverTask { newest: Newest::new(), picture: Picture::default() };

@@ -81,7 +81,7 @@ impl Curator {
     ///
     /// As for [`mutex`](Self::mutex).
     pub fn observe_leader(&self, path: impl AsRef<str>) -> Result<LeaderObserver, Error> {
-        let recipe = Recipe::new(self, path.as_ref(), metrics::Recipe::LEADER_LATCH)?;
+        let recipe = Recipe::uncounted(self, path.as_ref())?;
         Ok(LeaderObserver::new(recipe, Family::Leaders))
     }
 }

@@ -75,14 +75,21 @@ impl Recipe {
         path: &str,
         recipe: metrics::Recipe,
     ) -> Result<Self, Error> {
+        let uncounted = Self::uncounted(curator, path)?;
+        let label = &curator.connection().settings.path_label;
+        let counted = LockLabels::new(recipe, label, uncounted.path.as_str());
+        Ok(Self { counted, ..uncounted })
+    }
+
+    /// Of an observer, which holds nothing: a gauge of its holds would always be zero.
+    pub(crate) fn uncounted(curator: &Curator, path: &str) -> Result<Self, Error> {
         let path = LockPath::parse("lock path", path)?;
         let absolute = curator.connection().absolute(&path);
         let options = curator.options();
         check_contender(&absolute, &options.identity, &options.acls)
             .map_err(|error| error.at(&path))?;
-        let counted =
-            LockLabels::new(recipe, &curator.connection().settings.path_label, path.as_str());
-        Ok(Self { curator: curator.clone(), path, retry: options.retry.clone(), counted })
+        let retry = options.retry.clone();
+        Ok(Self { curator: curator.clone(), path, retry, counted: LockLabels::default() })
     }
 
     /// A lock at `path` that this recipe uses. The metrics do not count it.

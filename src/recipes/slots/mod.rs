@@ -180,8 +180,8 @@ impl Slots {
     }
 
     /// Waits until a slot is held, at most for `limit`: see
-    /// [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout). A limit of zero is
-    /// [`try_acquire`](Self::try_acquire).
+    /// [`InterProcessMutex::acquire_timeout`](crate::InterProcessMutex::acquire_timeout). A limit of zero is a try that does not wait
+    /// for a connection.
     ///
     /// # Cancel safety
     ///

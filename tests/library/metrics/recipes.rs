@@ -14,6 +14,10 @@ async fn what_is_made_begins_at_zero_and_sets_no_other_back() {
             assert_eq!(scraped.find(gauge, &[("recipe", recipe)]), count, "{gauge} {recipe}");
         }
     };
+    // Who only looks holds nothing: an alert on services without a leader would fire.
+    let _observers = (testbed.observer(&curator), curator.observe_group(&testbed.path).unwrap());
+    all_are("leader_latch", None);
+    all_are("group_member", None);
     all_are("leader_selector", None);
     let _selector = testbed.selector(&curator);
     all_are("leader_selector", Some(0.0));
