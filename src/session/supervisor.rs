@@ -217,7 +217,11 @@ impl Supervisor {
         let (asked, granted) = (self.connection.settings.session_timeout, session.timeout());
         tracing::info!(session = %format_args!("{:#x}", session.session_id()), timeout = ?granted, "session established");
         if granted < asked {
-            tracing::warn!(?asked, ?granted, "the servers grant a shorter session timeout: see their maxSessionTimeout");
+            tracing::warn!(
+                ?asked,
+                ?granted,
+                "the servers grant a shorter session timeout: see their maxSessionTimeout"
+            );
         }
         self.session = Some(session.clone());
         drop(self.connection.current.send_replace(Ok(session)));
