@@ -31,7 +31,6 @@ use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
 use crate::lock_path::{LockPath, unescape_segment};
-use crate::metrics;
 use crate::recipes::shared::observation::{Feed, Look, Newest, Observation, follow};
 use crate::recipes::shared::recipe::Recipe;
 use crate::session::Session;

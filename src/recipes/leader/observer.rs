@@ -28,7 +28,6 @@ use crate::curator::Curator;
 use crate::error::Error;
 use crate::fencing_token::FencingToken;
 use crate::lock_path::LockPath;
-use crate::metrics;
 use crate::queue::rules::admission::Family;
 use crate::recipes::shared::observation::{Feed, Look, Newest, Observation, follow};
 use crate::recipes::shared::participants::{Participant, first};
