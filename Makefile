@@ -22,7 +22,7 @@ demo: setup ## several processes share one lock while some are killed and stoppe
 quick: ## format, clippy, unit tests and house rules; no server
 	@scripts/test.sh quick
 
-test: setup ## the tests that CI runs, on local servers; under ten minutes once built
+test: setup ## the tests that CI runs, on local servers; some four minutes once built
 	@scripts/setup.sh curator kazoo || true # a peer that cannot be had is reported as missing, and in CI fails
 	@scripts/test.sh test
 

@@ -152,6 +152,7 @@ text { font: 12px -apple-system, "Segoe UI", "Noto Sans", Helvetica, Arial, sans
 .curator { fill: #1f6feb; }
 .curator-each { fill: #8250df; }
 .kazoo { fill: #d4a72c; }
+.tokio { fill: #1a7f37; }
 .endless { fill-opacity: 0.5; }
 @media (prefers-color-scheme: dark) {
 text { fill: #f0f6fc; }
