@@ -213,8 +213,9 @@ impl Supervisor {
 
     fn begin_session(&mut self, Dialed { client, opened }: Dialed) -> LinkWatch {
         let link = client.watch_link();
-        let session = Session::new(client, self.connection.settings.session_timeout, opened);
-        let (asked, granted) = (self.connection.settings.session_timeout, session.timeout());
+        let asked = self.connection.settings.session_timeout;
+        let session = Session::new(client, asked, opened);
+        let granted = session.timeout();
         tracing::info!(session = %format_args!("{:#x}", session.session_id()), timeout = ?granted, "session established");
         if granted < asked {
             tracing::warn!(

@@ -154,8 +154,8 @@ impl State {
     /// A session deletes the node of another one. What a strike is for, if an operator does it, or a session that does not know yet
     /// that its own node of this path was struck: no request can name the node that it is to delete.
     fn strike(&mut self, path: &str, by: i64) {
-        let Some(znode) = self.history.get(path).filter(|znode| znode.owner != by) else { return };
-        let (zxid, owner) = (znode.zxid, znode.owner);
+        let znode = self.history.get(path).copied().filter(|znode| znode.owner != by);
+        let Some(Znode { zxid, owner, .. }) = znode else { return };
         let own = self.struck.get(&(path.to_owned(), by)).copied();
         if own.is_some_and(|gone| !self.is_known(gone)) {
             self.deleted.insert(path.to_owned(), Strike { zxid, gone: None });

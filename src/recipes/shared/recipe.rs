@@ -81,7 +81,7 @@ impl Recipe {
         Ok(Self { counted, ..uncounted })
     }
 
-    /// Of an observer, which holds nothing: a gauge of its holds would always be zero.
+    /// The recipe of an observer, which holds nothing: a gauge of its holds would always be zero.
     pub(crate) fn uncounted(curator: &Curator, path: &str) -> Result<Self, Error> {
         let path = LockPath::parse("lock path", path)?;
         let absolute = curator.connection().absolute(&path);

@@ -148,6 +148,13 @@ async fn without_permission_to_read_it_ends() {
     assert_eq!(ended(&mut observer).await, ErrorKind::PermissionDenied);
 }
 
+/// Creates the node of a latch's leader that no client may read.
+async fn hidden_leader(testbed: &Testbed) -> String {
+    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-latch-", testbed.path);
+    let mode = CreateMode::EphemeralSequential;
+    testbed.node(&name, b"hidden", mode, &[anyone(Permission::CREATE)]).await
+}
+
 /// Servers refuse a watch on such a node (3.9), set one that never fires (3.8), or one that fires (before).
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_may_not_be_read_is_followed_by_its_node() {
@@ -156,9 +163,7 @@ async fn a_leader_that_may_not_be_read_is_followed_by_its_node() {
         let builder = testbed.builder().session_timeout(Duration::from_secs(6));
         let curator = testbed.connect(builder).await;
         testbed.create(&testbed.path, CreateMode::Container).await;
-        let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-latch-", testbed.path);
-        let mode = CreateMode::EphemeralSequential;
-        let node = testbed.node(&name, b"hidden", mode, &[anyone(Permission::CREATE)]).await;
+        let node = hidden_leader(&testbed).await;
         let mut observer = testbed.observer(&curator);
         let leader = told(&mut observer).await.unwrap();
         assert_eq!((leader.node.as_str(), leader.identity), (node.as_str(), None), "{version}");
@@ -175,9 +180,7 @@ async fn a_leader_that_may_not_be_read_is_reported_without_room_for_a_watch() {
     testbed.create(&testbed.path, CreateMode::Container).await;
     testbed.path = format!("{}/{}", testbed.path, "x".repeat(97 * 1024));
     testbed.create(&testbed.path, CreateMode::Container).await;
-    let name = format!("{}/_c_01234567-89ab-4def-8123-456789abcdef-latch-", testbed.path);
-    let mode = CreateMode::EphemeralSequential;
-    let node = testbed.node(&name, b"hidden", mode, &[anyone(Permission::CREATE)]).await;
+    let node = hidden_leader(&testbed).await;
     let mut observer = testbed.observer(&curator);
     let leader = told(&mut observer).await.unwrap();
     assert_eq!((leader.node == node, leader.identity), (true, None));

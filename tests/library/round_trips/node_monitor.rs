@@ -228,7 +228,8 @@ async fn ten_thousand_holds_are_renewed_as_one_is() {
     .await;
     let count = |client: &CountedClient, operation| client.proxy.requests(operation);
     let start = [&many, &one].map(|client| count(client, Operation::Sync));
-    let (looks, began) = (count(&many, Operation::Exists), Instant::now());
+    let looks = count(&many, Operation::Exists);
+    let began = Instant::now();
     tokio::time::sleep(T).await;
     let probes =
         [count(&many, Operation::Sync) - start[0], count(&one, Operation::Sync) - start[1]];
