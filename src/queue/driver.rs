@@ -20,8 +20,8 @@ use super::create::{Creating, reserve, send};
 use super::entry::{self, Source};
 use super::hold::{Answer, End, HoldState, OwnedHold};
 use super::local_queue::{
-    Command, Conditions, Event, HoldNumber, LocalQueue, Node, NodeId, Question, Refusal, Sole,
-    Ticket, Waiter,
+    Command, Conditions, Event, HoldNumber, LocalQueue, NodeId, Question, Refusal, Sole, Ticket,
+    Waiter,
 };
 use super::node::{DeleteOutcome, OwnedNode, PendingDelete, Znode};
 use super::passed_permits::PassedPermits;
@@ -176,7 +176,7 @@ enum Action {
     /// No head waits for the permit after all.
     DeleteUnwanted(NodeId),
     Forget(OwnedNode),
-    Enter(Option<(Creating, Ticket)>),
+    Enter(Option<Creating>),
     Requeue(OwnedNode),
     NotifyQueued(Vec<QueuedFlag>),
     Refuse(Vec<Caller>, Refusal),
@@ -276,13 +276,12 @@ impl Inner {
                 self.draining.insert(first.id(), first);
                 return None;
             }
-            Command::Create { ticket, ticket_limit, watch_children } => {
-                let sent = callers.get(&ticket).and_then(|caller| {
+            Command::Create { ticket, watch_children } => {
+                Action::Enter(callers.get(&ticket).and_then(|caller| {
                     #[cfg(all(test, feature = "simulation"))]
-                    super::tests::create_sent(&caller.request, ticket_limit);
+                    super::tests::create_sent(&caller.request);
                     driver.send_create(&caller.request, watch_children)
-                });
-                Action::Enter(sent.map(|creating| (creating, ticket_limit)))
+                }))
             }
             Command::Forget(node) => Action::Forget(self.remove_node(driver, node)?.node),
             Command::Requeue => Action::Requeue(first.take()?.node),
@@ -678,28 +677,27 @@ impl QueueDriver {
 
 /// Called by the entry.
 impl QueueDriver {
-    /// Returns the request for which the next node is created, and the ticket below which waiters may hold by it.
-    pub(super) fn first(&self) -> Result<(Arc<Request>, Ticket), EntryAborted> {
+    /// Returns the request of the first waiter.
+    pub(super) fn first(&self) -> Result<Arc<Request>, EntryAborted> {
         let inner = self.inner.lock();
         let first = inner.queue.first().and_then(|ticket| inner.callers.get(&ticket));
-        let request = first.ok_or(EntryAborted::Abandoned)?.request.clone();
-        Ok((request, inner.queue.next_ticket()))
+        first.map(|caller| caller.request.clone()).ok_or(EntryAborted::Abandoned)
+    }
+
+    /// Returns the request for which the next node is created. Only callers that have joined by now may hold by the node.
+    pub(super) fn begin_attempt(&self) -> Result<Arc<Request>, EntryAborted> {
+        let Inner { queue, callers, .. } = &mut *self.inner.lock();
+        let first = queue.begin_attempt().and_then(|ticket| callers.get(&ticket));
+        first.map(|caller| caller.request.clone()).ok_or(EntryAborted::Abandoned)
     }
 
     /// Begins the hold of the first waiter. The node is first.
-    pub(super) fn admit(
-        self: &Arc<Self>,
-        first: First,
-        sole: Sole,
-        request: &Request,
-        ticket_limit: Ticket,
-    ) -> Result<(), NotAdmitted> {
-        let holder = request.waiter.clone();
+    pub(super) fn admit(self: &Arc<Self>, first: First, sole: Sole) -> Result<(), NotAdmitted> {
+        let node = first.id();
         let retainable = is_retainable(first.node.znode.name());
-        let node = Node::new(first.id(), holder, sole, retainable, ticket_limit);
         let mut inner = self.inner.lock();
         inner.first = Some(first);
-        let mut actions = inner.step(self, Event::First(node));
+        let mut actions = inner.step(self, Event::First { node, sole, retainable });
         drop(inner);
         let admitted = match actions.pop_back() {
             Some(Action::Prove(first)) => Err(NotAdmitted::NoLease(first)),
@@ -788,13 +786,13 @@ impl QueueDriver {
         !inner.queue.has_waiters()
     }
 
-    /// Resolves when no caller is left. If the connection is closing, this fails all callers.
+    /// Resolves when no caller is left that may hold by the node of the attempt. If the connection is closing, this fails all callers.
     async fn stopped(&self) -> EntryAborted {
         loop {
             let abandoned = self.abandoned.notified();
             let mut abandoned = std::pin::pin!(abandoned);
             abandoned.as_mut().enable();
-            if !self.inner.lock().queue.has_waiters() {
+            if !self.inner.lock().queue.is_attempt_wanted() {
                 return EntryAborted::Abandoned;
             }
             tokio::select! {
@@ -809,7 +807,7 @@ impl QueueDriver {
         }
     }
 
-    /// Awaits `work`, until no caller is left or the connection is closing.
+    /// Awaits `work`, until no caller is left for it or the connection is closing.
     pub(super) async fn unless_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, EntryAborted>> + Send,

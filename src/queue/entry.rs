@@ -23,7 +23,7 @@ use tracing::field::{Empty, display};
 
 use super::create::{Creating, Placement, create_node};
 use super::driver::{First, NotAdmitted, QueueDriver};
-use super::local_queue::{Sole, Ticket};
+use super::local_queue::Sole;
 use super::node::OwnedNode;
 use super::request::{EntryAborted, Request};
 use super::retries::{Callers, Retries};
@@ -42,15 +42,15 @@ pub(super) const LONGEST_REACTION: Duration = Duration::from_secs(1);
 
 /// The node with which an entry begins.
 pub(super) enum Source {
-    /// A new node, whose create may have been sent already. Only waiters with a ticket below that may hold by the node.
-    New(Option<(Creating, Ticket)>),
+    /// A new node, whose create may have been sent already.
+    New(Option<Creating>),
     /// The node of a hold that was lost.
     Requeued(OwnedNode),
 }
 
 /// Starts the task of an entry.
 pub(super) fn spawn(queue: &Arc<QueueDriver>, source: Source) {
-    let path = queue.first().map(|(request, _)| request.path.to_string()).unwrap_or_default();
+    let path = queue.first().map(|request| request.path.to_string()).unwrap_or_default();
     let span = tracing::info_span!("acquire", path, contender = Empty, session = Empty);
     let entry = Entry(Some(queue.clone()));
     queue.connection().spawn(entry.run(source).instrument(span));
@@ -75,12 +75,13 @@ impl Entry {
         loop {
             let mut attempt = Attempt::default();
             let Err(aborted) = attempt.run(&queue, source).await else { break };
-            match aborted {
-                EntryAborted::Abandoned => {}
+            let pause = match aborted {
+                EntryAborted::Abandoned => None,
                 EntryAborted::Failed(error) => {
                     if let Some(request) = attempt.request {
                         queue.fail(&request, &error);
                     }
+                    None
                 }
                 EntryAborted::Retry(cause) => {
                     tracing::debug!(?cause, "enters again");
@@ -89,18 +90,19 @@ impl Entry {
                     if attempt.since.is_some_and(|since| since.elapsed() > reset_after) {
                         retries = Retries::start();
                     }
-                    if let Ok(pause) = queue.next_pause(&mut retries, cause).await {
-                        metrics::retried(Operation::ENTER);
-                        let paused = async {
-                            queue.connection().pause(pause).await;
-                            Ok(())
-                        };
-                        let _ = queue.unless_stopped(paused).await;
-                    }
+                    queue.next_pause(&mut retries, cause).await.ok()
                 }
-            }
+            };
             if queue.attempt_ended() {
                 break;
+            }
+            if let Some(pause) = pause {
+                metrics::retried(Operation::ENTER);
+                let paused = async {
+                    queue.connection().pause(pause).await;
+                    Ok(())
+                };
+                let _ = queue.unless_stopped(paused).await;
             }
             source = Source::New(None);
         }
@@ -121,10 +123,10 @@ impl Attempt {
     /// Makes the attempt. Leaves nothing behind unless it succeeds.
     async fn run(&mut self, queue: &Arc<QueueDriver>, source: Source) -> Result<(), EntryAborted> {
         let nodes = match &source {
-            Source::New(Some((sent, _))) => sent.nodes.clone(),
+            Source::New(Some(sent)) => sent.nodes.clone(),
             Source::Requeued(node) => node.nodes.clone(),
             Source::New(None) => {
-                let (request, _) = queue.first()?;
+                let request = queue.first()?;
                 self.request = Some(request.clone());
                 queue.unless_stopped(queue.current_nodes.wait(&request)).await?
             }
@@ -146,9 +148,9 @@ impl Attempt {
     ) -> Result<(), EntryAborted> {
         // The watches are dropped after the node: what they send must not be sent ahead of its delete.
         let mut watches = Watches::default();
-        let (request, ticket_limit) = match &source {
-            Source::New(Some((sent, ticket_limit))) => (sent.request.clone(), *ticket_limit),
-            Source::New(None) | Source::Requeued(_) => queue.first()?,
+        let request = match &source {
+            Source::New(Some(sent)) => sent.request.clone(),
+            Source::New(None) | Source::Requeued(_) => queue.begin_attempt()?,
         };
         self.request = Some(request.clone());
 
@@ -157,7 +159,6 @@ impl Attempt {
         let (mut node, placement) = match source {
             Source::Requeued(node) => (node, None),
             Source::New(sent) => {
-                let sent = sent.map(|(creating, _)| creating);
                 let callers = Callers::Waiting(queue);
                 let created = create_node(nodes, &request, &queue.nodes, callers, sent);
                 let (node, placement) = created.await?;
@@ -209,7 +210,7 @@ impl Attempt {
                 Position::First => {
                     watches.hand_over(&node);
                     let first = First::new(node, children);
-                    let first = match queue.admit(first, sole, &request, ticket_limit) {
+                    let first = match queue.admit(first, sole) {
                         Ok(()) => return Ok(()),
                         Err(NotAdmitted::Abandoned(first)) => {
                             drop(first);

@@ -46,7 +46,7 @@
 //!
 //! # Invariants
 //!
-//! * I1: while a caller waits, there is a node, or an entry that creates one.
+//! * I1: while a caller waits, there is a node by which it may hold, or an entry that creates one.
 //! * I2: there is at most one node by which a hold can begin. Each other node whose delete was not handed to the client drains,
 //!   and has a hold.
 //! * I3: only a present hold changes its node; a late guard of an earlier hold changes nothing.
@@ -135,8 +135,8 @@ pub(super) enum Event {
     Withdrawn(Ticket),
     /// A listing shows another contender before the node of the entry.
     Behind,
-    /// The node of the entry is first.
-    First(Node),
+    /// The node of the entry is first. `retainable`: its name tells other processes that it may be kept without a hold.
+    First { node: NodeId, sole: Sole, retainable: bool },
     /// An attempt of the entry ended without a node.
     AttemptEnded,
     /// A hold was released; `lost`: it had ended before.
@@ -168,16 +168,16 @@ pub(super) enum Command {
     KeepPermit { node: NodeId, wanted: bool },
     /// Keep the node for its holds, beside the node of those that wait.
     Drain,
-    /// Send a create for this caller, and start an entry for it. Only callers with a ticket below `ticket_limit` may hold by the
-    /// node. `watch_children`: send a listing with a watch on the children as well.
-    Create { ticket: Ticket, ticket_limit: Ticket, watch_children: bool },
+    /// Send a create for this caller, and start an entry for it. `watch_children`: send a listing with a watch on the children as
+    /// well.
+    Create { ticket: Ticket, watch_children: bool },
     /// Start an entry for the node, which waits again.
     Requeue,
     /// Notify these callers that they wait for another contender.
     NotifyQueued(Vec<Ticket>),
     /// End the wait of these callers.
     Refuse(Vec<Ticket>, Refusal),
-    /// Stop the entry, because no caller waits.
+    /// Stop the attempt of the entry, because no caller waits that may hold by its node.
     StopEntry,
     /// End the retention when the watch on the children fires.
     AwaitNews,
@@ -233,14 +233,23 @@ pub(super) enum Sole {
 #[cfg_attr(test, derive(Clone))]
 enum NodeState {
     None,
-    /// An entry creates a node, or waits with it. `behind`: a listing showed that another contender is first.
-    Acquiring {
-        behind: bool,
-    },
+    /// An entry creates a node, or waits with it; `None` between two attempts.
+    Acquiring(Option<Attempt>),
     Held(Node),
     /// Without a hold, callers wait to hear whether the node may be passed on to them.
     Undecided(Node),
     Retained(Node),
+}
+
+/// The attempt of an entry to hold by one node.
+#[derive(Clone, Debug)]
+struct Attempt {
+    /// The waiter for which the node is created.
+    waiter: Arc<Waiter>,
+    /// Only waiters with a ticket below this may hold by the node: they joined before its create.
+    ticket_limit: Ticket,
+    /// A listing showed that another contender is first.
+    behind: bool,
 }
 
 /// See the [module](self).
@@ -297,11 +306,13 @@ impl LocalQueue {
             Event::Joined(waiter) => self.join(waiter, look, out),
             Event::Withdrawn(ticket) => self.withdraw(ticket, look, out),
             Event::Behind => self.behind(out),
-            Event::First(node) => self.admit(node, look, out),
+            Event::First { node, sole, retainable } => {
+                self.admit(node, sole, retainable, look, out);
+            }
             Event::AttemptEnded => {
                 self.node = match self.waiters.is_empty() {
                     true => NodeState::None,
-                    false => NodeState::Acquiring { behind: false },
+                    false => NodeState::Acquiring(None),
                 };
             }
             Event::Released { hold, lost } => self.release(hold, lost, look, out),
@@ -311,7 +322,7 @@ impl LocalQueue {
                         node.holds.is_empty(),
                         "a node that contends again is a leader's, which is not shared"
                     );
-                    self.node = NodeState::Acquiring { behind: false };
+                    self.node = NodeState::Acquiring(None);
                     out.push(Command::Requeue);
                 }
             }
@@ -365,12 +376,24 @@ impl LocalQueue {
         !self.waiters.is_empty()
     }
 
+    /// Returns true if the next waiter may hold by the node of the present attempt.
+    pub(super) fn is_attempt_wanted(&self) -> bool {
+        let Some((ticket, first)) = self.waiters.first_key_value() else { return false };
+        match &self.node {
+            NodeState::Acquiring(Some(attempt)) => attempt.serves(*ticket, first),
+            _ => true,
+        }
+    }
+
     /// Returns true if the servers said that another contender is first, of this process or another.
     pub(super) fn is_busy(&self) -> bool {
         match &self.node {
             NodeState::Held(node) => !node.holder.shared,
-            NodeState::Acquiring { behind } => *behind,
-            NodeState::None | NodeState::Undecided(_) | NodeState::Retained(_) => false,
+            NodeState::Acquiring(Some(attempt)) => attempt.behind && self.is_attempt_wanted(),
+            NodeState::None
+            | NodeState::Acquiring(None)
+            | NodeState::Undecided(_)
+            | NodeState::Retained(_) => false,
         }
     }
 
@@ -401,7 +424,7 @@ impl LocalQueue {
 
     /// The number of waiters, without the one that the node stands for.
     pub(super) fn queued(&self) -> usize {
-        let acquiring = matches!(self.node, NodeState::None | NodeState::Acquiring { .. });
+        let acquiring = matches!(self.node, NodeState::None | NodeState::Acquiring(_));
         self.waiters.len().saturating_sub(usize::from(acquiring))
     }
 
@@ -427,7 +450,7 @@ impl LocalQueue {
         self.waiters.insert(ticket, waiter);
         match std::mem::replace(&mut self.node, NodeState::None) {
             NodeState::None => self.open(false, look(Question::Basic).closing, out),
-            NodeState::Acquiring { behind } => self.node = NodeState::Acquiring { behind },
+            NodeState::Acquiring(attempt) => self.node = NodeState::Acquiring(attempt),
             NodeState::Held(mut node) if !node.holder.shared => {
                 self.refresh(&mut node, &look(Question::Basic));
                 node.ask(self.next_ticket, out);
@@ -450,11 +473,9 @@ impl LocalQueue {
         let waited = self.waiters.remove(&ticket).is_some();
         match std::mem::replace(&mut self.node, NodeState::None) {
             NodeState::Undecided(node) if waited => self.offer(node, look, out),
-            NodeState::Acquiring { behind } => {
-                self.node = NodeState::Acquiring { behind };
-                if self.waiters.is_empty() {
-                    out.push(Command::StopEntry);
-                }
+            NodeState::Acquiring(attempt) => {
+                self.node = NodeState::Acquiring(attempt);
+                self.stop_if_unwanted(out);
             }
             other => self.node = other,
         }
@@ -489,21 +510,38 @@ impl LocalQueue {
     // --- The entry reports.
 
     fn behind(&mut self, out: &mut Vec<Command>) {
-        self.node = NodeState::Acquiring { behind: true };
+        let is_wanted = self.is_attempt_wanted();
+        let NodeState::Acquiring(Some(attempt)) = &mut self.node else { return };
+        if !is_wanted {
+            return;
+        }
+        attempt.behind = true;
         let tries = self.remove_tries();
         self.notify(out);
         refuse(tries, Refusal::Busy, out);
-        if self.waiters.is_empty() {
+        self.stop_if_unwanted(out);
+    }
+
+    /// Callers that joined after the create need a node of their own: they must not lose their place to contenders that come later.
+    fn stop_if_unwanted(&self, out: &mut Vec<Command>) {
+        if !self.is_attempt_wanted() {
             out.push(Command::StopEntry);
         }
     }
 
     fn admit(
         &mut self,
-        mut node: Node,
+        node: NodeId,
+        sole: Sole,
+        retainable: bool,
         look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
+        let NodeState::Acquiring(Some(attempt)) = &self.node else {
+            return out.push(Command::Abandon);
+        };
+        let mut node =
+            Node::new(node, attempt.waiter.clone(), sole, retainable, attempt.ticket_limit);
         let conditions = look(Question::Pass(self.first_term()));
         self.refresh(&mut node, &conditions);
         // The waiters for which the node was created may have left. Later waiters need a node of their own.
@@ -578,7 +616,7 @@ impl LocalQueue {
                 }
             }
             NodeState::Held(node) | NodeState::Undecided(node) => self.offer(node, look, out),
-            other @ (NodeState::None | NodeState::Acquiring { .. }) => self.node = other,
+            other @ (NodeState::None | NodeState::Acquiring(_)) => self.node = other,
         }
     }
 
@@ -713,13 +751,18 @@ impl LocalQueue {
             // A caller enters by the mutex of the semaphore.
             return refuse(self.remove(|_, _| true), Refusal::Busy, out);
         }
-        let Some((&ticket, first)) = self.waiters.first_key_value() else { return };
-        out.push(Command::Create {
-            ticket,
-            ticket_limit: self.next_ticket,
-            watch_children: watch_children && first.shares_queue,
-        });
-        self.node = NodeState::Acquiring { behind: false };
+        let shares_queue = self.waiters.values().next().is_some_and(|first| first.shares_queue);
+        let Some(ticket) = self.begin_attempt() else { return };
+        out.push(Command::Create { ticket, watch_children: watch_children && shares_queue });
+    }
+
+    /// Begins an attempt for the first waiter, which is returned. Its node is created next.
+    pub(super) fn begin_attempt(&mut self) -> Option<Ticket> {
+        let (&ticket, first) = self.waiters.first_key_value()?;
+        let waiter = first.clone();
+        let attempt = Attempt { waiter, ticket_limit: self.next_ticket, behind: false };
+        self.node = NodeState::Acquiring(Some(attempt));
+        Some(ticket)
     }
 
     /// Lets the node go: `how` is `Forget` if another client deleted it, and `Delete` if it is given up.
@@ -774,13 +817,20 @@ impl NodeState {
     fn first(&mut self) -> Option<&mut Node> {
         match self {
             Self::Held(node) | Self::Undecided(node) | Self::Retained(node) => Some(node),
-            Self::None | Self::Acquiring { .. } => None,
+            Self::None | Self::Acquiring(_) => None,
         }
     }
 }
 
+impl Attempt {
+    /// Returns true if the waiter may hold by the node.
+    fn serves(&self, ticket: Ticket, waiter: &Waiter) -> bool {
+        ticket < self.ticket_limit && waiter.node == self.waiter.node
+    }
+}
+
 impl Node {
-    pub(super) fn new(
+    fn new(
         id: NodeId,
         holder: Arc<Waiter>,
         sole: Sole,

@@ -24,7 +24,7 @@ use super::contending::Waiting;
 use super::create::reserve;
 use super::driver::{First, NotAdmitted, PermitOf, QueueDriver};
 use super::hold::{End, HoldState, OwnedHold};
-use super::local_queue::{NodeSpec, Sole, Ticket, Waiter};
+use super::local_queue::{NodeSpec, Sole, Waiter};
 use super::node::{OwnedNode, Znode};
 use super::node_monitor::give_up;
 use super::passed_permits::InLine;
@@ -62,22 +62,16 @@ enum Sent {
     Write(u8),
 }
 
-/// A create that no entry has taken.
-struct Create {
-    request: Arc<Request>,
-    ticket_limit: Ticket,
-}
-
 // All threads of `shuttle` are one thread of the system.
 thread_local! {
     static SENT: RefCell<Vec<Sent>> = const { RefCell::new(Vec::new()) };
-    static CREATES: RefCell<VecDeque<Create>> = const { RefCell::new(VecDeque::new()) };
+    /// The requests of the creates that no entry has taken.
+    static CREATES: RefCell<VecDeque<Arc<Request>>> = const { RefCell::new(VecDeque::new()) };
 }
 
-pub(super) fn create_sent(request: &Arc<Request>, ticket_limit: Ticket) {
+pub(super) fn create_sent(request: &Arc<Request>) {
     sent(Sent::Create);
-    let create = Create { request: request.clone(), ticket_limit };
-    CREATES.with_borrow_mut(|creates| creates.push_back(create));
+    CREATES.with_borrow_mut(|creates| creates.push_back(request.clone()));
 }
 
 pub(super) fn delete_sent() {
@@ -232,8 +226,7 @@ impl Queue {
     }
 
     /// Answers a create: the node is first.
-    fn created(&self, create: &Create) -> First {
-        let request = &create.request;
+    fn created(&self, request: &Request) -> First {
         let room = reserve(&self.nodes, request, &self.driver.nodes).expect("room");
         let path_nodes = self.nodes.at(&request.path, &request.family);
         let czxid = {
@@ -249,23 +242,26 @@ impl Queue {
     }
 
     /// Hands the node of a create to the queue, as the entry does.
-    fn admit(&self, first: First, create: &Create) -> Result<(), NotAdmitted> {
-        let ticket_limit = if self.passes_on { Ticket::MAX } else { create.ticket_limit };
-        self.driver.admit(first, Sole::No, &create.request, ticket_limit)
+    fn admit(&self, first: First) -> Result<(), NotAdmitted> {
+        if self.passes_on {
+            // As if all had joined before the create.
+            let _ = self.driver.begin_attempt();
+        }
+        self.driver.admit(first, Sole::No)
     }
 
     /// Runs the entry of the oldest create, to its end. Returns false if there is none.
     fn run_entry(&self) -> bool {
-        let Some(mut create) = CREATES.with_borrow_mut(VecDeque::pop_front) else {
+        let Some(mut request) = CREATES.with_borrow_mut(VecDeque::pop_front) else {
             return false;
         };
         loop {
-            if self.admit(self.created(&create), &create).is_ok() || self.driver.attempt_ended() {
+            if self.admit(self.created(&request)).is_ok() || self.driver.attempt_ended() {
                 return true;
             }
-            let Ok((request, ticket_limit)) = self.driver.first() else { continue };
+            let Ok(next) = self.driver.begin_attempt() else { continue };
             sent(Sent::Create);
-            create = Create { request, ticket_limit };
+            request = next;
         }
     }
 
@@ -374,8 +370,7 @@ fn a_permit_that_is_offered_while_the_last_head_leaves_is_deleted() {
     explore(|queue| {
         let in_line = InLine::new(&queue.driver);
         in_line.becomes_head(true);
-        let create = Create { request: queue.request.clone(), ticket_limit: 0 };
-        let node = queue.created(&create).node;
+        let node = queue.created(&queue.request).node;
         let permit = PermitOf {
             mutex: queue.driver.clone(),
             locks: queue.request.path.clone(),
@@ -578,11 +573,11 @@ fn no_fenced_write_begins_after_the_lease_term_ended() {
 /// Begins a hold while another thread ends it. Returns the wait of the caller.
 fn begin_while(queue: &Arc<Queue>, ends: fn(&Queue)) -> Waiting {
     let waiting = queue.join();
-    let create = CREATES.with_borrow_mut(VecDeque::pop_front).expect("a create");
-    let first = queue.created(&create);
+    let request = CREATES.with_borrow_mut(VecDeque::pop_front).expect("a create");
+    let first = queue.created(&request);
     let entering = queue.clone();
     let entry = spawn(move || {
-        if entering.admit(first, &create).is_err() {
+        if entering.admit(first).is_err() {
             entering.driver.attempt_ended();
         }
     });
@@ -622,12 +617,12 @@ fn a_hold_that_begins_while_its_session_ends_is_lost() {
 fn a_hold_that_begins_while_its_node_is_deleted_is_lost() {
     explore(|queue| {
         let mut waiting = queue.join();
-        let create = CREATES.with_borrow_mut(VecDeque::pop_front).expect("a create");
-        let first = queue.created(&create);
+        let request = CREATES.with_borrow_mut(VecDeque::pop_front).expect("a create");
+        let first = queue.created(&request);
         let path_nodes = first.node.path_nodes.clone();
         let znode = first.node.znode.clone();
         let entering = queue.clone();
-        let entry = spawn(move || assert!(entering.admit(first, &create).is_ok()));
+        let entry = spawn(move || assert!(entering.admit(first).is_ok()));
         let gone = spawn(move || {
             // Another client deletes the node.
             sent(Sent::Delete);

@@ -51,8 +51,8 @@ fn retain() -> Command {
     Command::Retain { retention: Duration::from_secs(1), term: LossPolicy::Lease.into() }
 }
 
-fn create(ticket: Ticket, ticket_limit: Ticket, watch_children: bool) -> Command {
-    Command::Create { ticket, ticket_limit, watch_children }
+fn create(ticket: Ticket, watch_children: bool) -> Command {
+    Command::Create { ticket, watch_children }
 }
 
 fn joined(waiter: Waiter) -> Event {
@@ -63,9 +63,8 @@ fn permit(holder: Waiter) -> LocalQueue {
     LocalQueue::held(NODE, Arc::new(holder), true)
 }
 
-fn first(sole: Sole, ticket_limit: Ticket) -> Event {
-    let holder = Arc::new(waiter());
-    Event::First(Node::new(NODE, holder, sole, true, ticket_limit))
+fn first(sole: Sole) -> Event {
+    Event::First { node: NODE, sole, retainable: true }
 }
 
 impl Conditions {
@@ -91,16 +90,21 @@ impl LocalQueue {
         }
     }
 
+    /// Makes the next node one that all may hold by that have joined by now.
+    fn joined_before_the_create(&mut self, waiters: impl IntoIterator<Item = Waiter>) {
+        self.joined(waiters);
+        self.begin_attempt();
+    }
+
     /// Caller 0 holds by a node of which that is known, as hold 1; the others joined before the create if `before`.
     fn held_with(holder: Waiter, sole: Sole, before: bool, waiters: Vec<Waiter>) -> Self {
         let mut queue = Self::new();
         queue.fine(joined(holder));
-        let count = u64::try_from(waiters.len()).unwrap();
         if before {
-            queue.joined(waiters);
-            queue.fine(first(sole, 1 + count));
+            queue.joined_before_the_create(waiters);
+            queue.fine(first(sole));
         } else {
-            queue.fine(first(sole, 1));
+            queue.fine(first(sole));
             queue.joined(waiters);
         }
         queue
@@ -109,8 +113,9 @@ impl LocalQueue {
     fn state(&self) -> &'static str {
         match &self.node {
             NodeState::None => "none",
-            NodeState::Acquiring { behind: false } => "acquiring",
-            NodeState::Acquiring { behind: true } => "behind",
+            NodeState::Acquiring(None) => "between",
+            NodeState::Acquiring(Some(attempt)) if attempt.behind => "behind",
+            NodeState::Acquiring(Some(_)) => "acquiring",
             NodeState::Held(_) => "held",
             NodeState::Undecided(_) => "undecided",
             NodeState::Retained(_) => "retained",
@@ -124,10 +129,10 @@ const NEXT: Command = Command::Begin { ticket: 1, hold: 2 };
 #[test]
 fn the_first_caller_has_a_node_made_and_the_others_wait_for_it() {
     let mut queue = LocalQueue::new();
-    assert_eq!(queue.fine(joined(waiter())), [create(0, 1, false)]);
+    assert_eq!(queue.fine(joined(waiter())), [create(0, false)]);
     assert_eq!(queue.fine(joined(waiter())), []);
     assert_eq!(
-        queue.fine(first(Sole::NotAsked, 1)),
+        queue.fine(first(Sole::NotAsked)),
         [
             Command::NotifyQueued(vec![1]),
             Command::AskWhetherSole,
@@ -246,7 +251,7 @@ fn a_permit_is_retained_while_nobody_waits_for_one() {
 #[test]
 fn a_release_passes_the_node_on_only_if_every_condition_holds() {
     use Sole::{Asked, No, NotAsked, Yes};
-    let leaves = vec![Command::Delete(NODE), create(1, 2, true)];
+    let leaves = vec![Command::Delete(NODE), create(1, true)];
     let closed = vec![Command::Delete(NODE), Command::Refuse(vec![1], Refusal::Closed)];
     let other_data = Waiter { node: other(), ..waiter() };
     let table = [
@@ -308,7 +313,7 @@ fn news_of_a_stranger_stops_the_node_for_those_that_join_later() {
     assert_eq!(queue.on(joined(waiter()), |_| fired), [Command::NotifyQueued(vec![2])]);
     assert_eq!(queue.on(RELEASED, |_| fired), [NEXT]);
     let released = Event::Released { hold: 2, lost: false };
-    assert_eq!(queue.on(released, |_| fired), [Command::Delete(NODE), create(2, 3, true)]);
+    assert_eq!(queue.on(released, |_| fired), [Command::Delete(NODE), create(2, true)]);
 }
 
 #[test]
@@ -317,7 +322,7 @@ fn a_lost_hold_passes_nothing_on_and_an_old_one_changes_nothing() {
     assert_eq!(queue.fine(Event::Released { hold: 0, lost: false }), []);
     assert_eq!(queue.fine(Event::Released { hold: 2, lost: true }), []);
     let lost = Event::Released { hold: 1, lost: true };
-    assert_eq!(queue.fine(lost.clone()), [Command::Delete(NODE), create(1, 2, true)]);
+    assert_eq!(queue.fine(lost.clone()), [Command::Delete(NODE), create(1, true)]);
     assert_eq!(queue.fine(lost), []);
 }
 
@@ -336,7 +341,7 @@ fn the_lease_is_asked_by_the_policy_of_the_one_that_is_next() {
 #[test]
 fn the_answer_to_whether_it_is_sole_decides_for_those_that_wait() {
     for (sole, commands) in
-        [(true, vec![NEXT]), (false, vec![Command::Delete(NODE), create(1, 2, true)])]
+        [(true, vec![NEXT]), (false, vec![Command::Delete(NODE), create(1, true)])]
     {
         let mut queue = LocalQueue::held_with(waiter(), Sole::NotAsked, false, vec![waiter()]);
         assert_eq!(queue.fine(RELEASED), []);
@@ -359,7 +364,7 @@ fn read_with(sole: Sole) -> LocalQueue {
 #[test]
 fn a_reader_joins_the_holders_of_a_node_only_if_every_condition_holds() {
     let joins = vec![Command::Begin { ticket: 1, hold: 2 }];
-    let second_node = vec![Command::Drain, create(1, 2, false)];
+    let second_node = vec![Command::Drain, create(1, false)];
     let asks = vec![Command::AskWhetherSole];
     let fired = Conditions { unfired: false, ..FINE };
     let other_data = Waiter { node: other(), ..reader() };
@@ -412,7 +417,7 @@ fn readers_that_wait_for_a_listing_hold_together_or_enter_by_a_second_node() {
     }
     let mut queue = read_with(Sole::NotAsked);
     queue.joined([reader(), reader()]);
-    assert_eq!(queue.fine(listed(false)), [Command::Drain, create(1, 3, false)]);
+    assert_eq!(queue.fine(listed(false)), [Command::Drain, create(1, false)]);
     // A reader that comes now waits for the second node.
     assert_eq!(queue.fine(joined(reader())), []);
 }
@@ -420,21 +425,17 @@ fn readers_that_wait_for_a_listing_hold_together_or_enter_by_a_second_node() {
 #[test]
 fn any_number_of_readers_begin_in_one_step() {
     let mut queue = LocalQueue::new();
-    queue.joined(std::iter::repeat_n(reader(), 20_000));
-    let begun = queue.fine(first(Sole::NotAsked, 20_000));
+    queue.joined_before_the_create(std::iter::repeat_n(reader(), 20_000));
+    let begun = queue.fine(first(Sole::NotAsked));
     assert_eq!(begun.len(), 20_000);
 }
 
 #[test]
 fn a_node_that_drains_is_deleted_after_its_last_hold() {
     let mut queue = LocalQueue::new();
-    queue.joined([reader(), reader()]);
+    queue.joined_before_the_create([reader(), reader()]);
     let begin = |ticket, hold| Command::Begin { ticket, hold };
-    let node = |id| {
-        let holder = Arc::new(reader());
-        Event::First(Node::new(id, holder, Sole::No, true, 9))
-    };
-    assert_eq!(queue.fine(node(NODE)), [begin(0, 1), begin(1, 2)]);
+    assert_eq!(queue.fine(first(Sole::No)), [begin(0, 1), begin(1, 2)]);
     assert_eq!(queue.fine(joined(Waiter { node: other(), ..reader() }))[0], Command::Drain);
     let released = |hold| Event::Released { hold, lost: false };
     assert_eq!(queue.fine(released(1)), []);
@@ -459,7 +460,7 @@ fn a_node_with_a_lost_hold_takes_no_further_reader() {
     queue.joined([reader()]);
     let lost = Event::Released { hold: 1, lost: true };
     assert_eq!(queue.fine(lost), [Command::Drain]);
-    assert_eq!(queue.fine(joined(reader())), [create(2, 3, false)]);
+    assert_eq!(queue.fine(joined(reader())), [create(2, false)]);
     assert_eq!(queue.fine(Event::Released { hold: 2, lost: false }), [Command::Delete(NODE)]);
 }
 
@@ -467,45 +468,84 @@ fn a_node_with_a_lost_hold_takes_no_further_reader() {
 fn the_lease_is_asked_by_the_policy_of_each_reader() {
     let suspended = Waiter { term: LossPolicy::Suspended.into(), ..reader() };
     let mut queue = LocalQueue::new();
-    queue.joined([reader(), suspended]);
-    let commands = queue.on(first(Sole::Yes, 2), |question| {
+    queue.joined_before_the_create([reader(), suspended]);
+    let commands = queue.on(first(Sole::Yes), |question| {
         let lease_lasts = question == Question::Pass(Some(LossPolicy::Lease.into()));
         Conditions { lease_lasts, ..FINE }
     });
     let begin = Command::Begin { ticket: 0, hold: 1 };
-    assert_eq!(commands, [begin, Command::Drain, create(1, 2, false)]);
+    assert_eq!(commands, [begin, Command::Drain, create(1, false)]);
 }
 
 #[test]
 fn a_node_is_admitted_for_a_caller_that_it_was_made_for() {
-    let abandon = vec![Command::Abandon];
-    let other_data = Waiter { node: other(), ..waiter() };
+    let begin = vec![Command::Begin { ticket: 0, hold: 1 }];
     let table = [
-        ("first", FINE, waiter(), 1, vec![Command::Begin { ticket: 0, hold: 1 }]),
-        ("joined after the create", FINE, waiter(), 0, abandon.clone()),
-        ("other data", FINE, other_data, 1, abandon.clone()),
-        ("closing", Conditions { closing: true, ..FINE }, waiter(), 1, abandon.clone()),
-        ("lease", Conditions { lease_lasts: false, ..FINE }, waiter(), 1, vec![Command::Prove]),
+        ("first", FINE, begin.clone()),
+        ("closing", Conditions { closing: true, ..FINE }, vec![Command::Abandon]),
+        ("lease", Conditions { lease_lasts: false, ..FINE }, vec![Command::Prove]),
         // A new connection, a revocation: it has not held yet.
-        (
-            "link",
-            Conditions { same_connection: false, given_up: true, ..FINE },
-            waiter(),
-            1,
-            vec![Command::Begin { ticket: 0, hold: 1 }],
-        ),
+        ("link", Conditions { same_connection: false, given_up: true, ..FINE }, begin),
     ];
-    for (name, conditions, caller, ticket_limit, commands) in table {
+    for (name, conditions, commands) in table {
         let mut queue = LocalQueue::new();
-        queue.fine(joined(caller));
-        assert_eq!(queue.on(first(Sole::No, ticket_limit), |_| conditions), commands, "{name}");
+        queue.fine(joined(waiter()));
+        assert_eq!(queue.on(first(Sole::No), |_| conditions), commands, "{name}");
     }
+}
+
+/// A caller that waits with such a node has no place of its own, and contenders of other processes come before it.
+#[test]
+fn an_attempt_stops_if_the_next_caller_may_not_hold_by_its_node() {
+    let other_data = Waiter { node: other(), ..waiter() };
+    let made_for_both = |next| {
+        let mut queue = LocalQueue::new();
+        queue.joined_before_the_create([waiter(), next]);
+        queue
+    };
+    let made_for_the_first = || {
+        let mut queue = LocalQueue::new();
+        queue.joined([waiter(), waiter()]);
+        queue
+    };
+    let mut for_none = made_for_the_first();
+    for_none.fine(Event::Withdrawn(1));
+    let table = [
+        ("before the create", made_for_both(waiter()), false),
+        ("other data", made_for_both(other_data), true),
+        ("after the create", made_for_the_first(), true),
+        ("no caller", for_none, true),
+    ];
+    for (name, queue, stops) in table {
+        for is_behind in [false, true] {
+            let mut queue = queue.clone();
+            if is_behind {
+                queue.fine(Event::Behind);
+                assert!(queue.is_busy(), "{name}");
+            }
+            let stop = if stops { vec![Command::StopEntry] } else { vec![] };
+            assert_eq!(queue.fine(Event::Withdrawn(0)), stop, "{name}");
+            assert_eq!(queue.is_attempt_wanted(), !stops, "{name}");
+            // Nobody waits for the contender that was seen, so a try waits for the next attempt.
+            assert_eq!(queue.is_busy(), is_behind && !stops, "{name}");
+            if stops {
+                assert_eq!(queue.fine(joined(a_try())), [], "{name}");
+                assert_eq!(queue.fine(Event::Behind), [], "{name}");
+                assert_eq!(queue.fine(first(Sole::No)), [Command::Abandon], "{name}");
+                assert_eq!(queue.fine(Event::AttemptEnded), []);
+                assert!(queue.is_attempt_wanted(), "{name}");
+            }
+        }
+    }
+    // While nothing shows another contender, the node serves those that joined after its create as well.
+    let mut queue = made_for_the_first();
+    queue.fine(Event::Withdrawn(0));
+    assert_eq!(queue.fine(first(Sole::Yes))[0], Command::Begin { ticket: 1, hold: 1 });
     let mut queue = LocalQueue::new();
-    queue.joined([waiter()]);
-    assert_eq!(queue.fine(Event::Withdrawn(0)), [Command::StopEntry]);
-    assert_eq!(queue.fine(first(Sole::No, 1)), abandon);
-    assert_eq!(queue.fine(Event::AttemptEnded), []);
-    assert_eq!(queue.state(), "none");
+    queue.joined([a_try(), waiter()]);
+    let refused = Command::Refuse(vec![0], Refusal::Busy);
+    let notified = Command::NotifyQueued(vec![1]);
+    assert_eq!(queue.fine(Event::Behind), [notified, refused, Command::StopEntry]);
 }
 
 #[test]
@@ -521,9 +561,9 @@ fn a_try_is_refused_as_soon_as_another_is_first() {
     );
     assert_eq!(queue.fine(joined(a_try())), refused(2));
     let mut queue = LocalQueue::new();
-    queue.joined([a_try(), a_try()]);
+    queue.joined_before_the_create([a_try(), a_try()]);
     let begin = Command::Begin { ticket: 0, hold: 1 };
-    assert_eq!(queue.fine(first(Sole::No, 2)), [refused(1), vec![begin]].concat());
+    assert_eq!(queue.fine(first(Sole::No)), [refused(1), vec![begin]].concat());
     let mut queue = LocalQueue::new();
     queue.joined([a_try()]);
     assert_eq!(queue.fine(Event::Behind), [refused(0), vec![Command::StopEntry]].concat());
@@ -559,9 +599,7 @@ fn a_node_is_retained_while_it_is_the_sole_one() {
     // As of a handle without retention, whose node passed to one with it.
     let mut queue = LocalQueue::new();
     queue.joined([with_retention()]);
-    let holder = Arc::new(waiter());
-    let node = Node::new(NODE, holder, Sole::Yes, false, 1);
-    queue.fine(Event::First(node));
+    queue.fine(Event::First { node: NODE, sole: Sole::Yes, retainable: false });
     assert_eq!(queue.fine(RELEASED), leaves, "its name does not tell others that it may be kept");
 }
 
@@ -600,7 +638,7 @@ fn a_retained_node_is_taken_by_the_next_caller_or_ends() {
     assert!(retained(Sole::Yes).is_kept());
     assert_eq!(retained(Sole::Yes).fine(joined()), ended(vec![NEXT]));
     assert_eq!(retained(Sole::Asked).fine(joined()), ended(vec![]));
-    let anew = || vec![Command::Delete(NODE), create(1, 2, true)];
+    let anew = || vec![Command::Delete(NODE), create(1, true)];
     assert_eq!(retained(Sole::Yes).on(joined(), |_| fired), ended(anew()));
     let over = || Event::RetentionOver { node: NODE };
     assert_eq!(retained(Sole::Yes).fine(over()), ended(vec![Command::Delete(NODE)]));
@@ -621,7 +659,7 @@ fn a_node_that_is_gone_is_followed_by_another_if_callers_wait() {
     let held = |waiters| LocalQueue::held_with(waiter(), Sole::Yes, true, waiters);
     assert_eq!(held(vec![]).fine(gone()), [Command::Forget(NODE)]);
     assert_eq!(held(vec![]).fine(given_up()), [Command::Delete(NODE)]);
-    assert_eq!(held(vec![waiter()]).fine(given_up()), [Command::Delete(NODE), create(1, 2, false)]);
+    assert_eq!(held(vec![waiter()]).fine(given_up()), [Command::Delete(NODE), create(1, false)]);
     let refused = Command::Refuse(vec![1], Refusal::Closed);
     assert_eq!(held(vec![waiter()]).on(given_up(), |_| closing), [Command::Delete(NODE), refused]);
     assert_eq!(held(vec![]).fine(Event::NodeGone { node: NODE + 1 }), []);
@@ -637,6 +675,6 @@ fn an_error_is_for_those_whose_node_would_be_the_same() {
     queue.joined([waiter(), Waiter { node: other(), ..waiter() }, waiter()]);
     assert_eq!(queue.remove(|_, one| one.node == waiter().node), [0, 2]);
     assert_eq!(queue.fine(Event::AttemptEnded), []);
-    assert_eq!((queue.state(), queue.first()), ("acquiring", Some(1)));
+    assert_eq!((queue.state(), queue.first()), ("between", Some(1)));
     assert_eq!(queue.remove(|_, _| true), [1]);
 }

@@ -73,3 +73,45 @@ async fn a_writer_waits_for_four_trips_and_for_reads_that_have_begun() {
         readers.shutdown().await;
     }
 }
+
+/// The node of a dropped call cannot serve a call that began after the create. That one has a place of its own at once, and not only
+/// when the useless node is first.
+#[tokio::test(start_paused = true)]
+async fn a_call_beside_a_dropped_one_is_served_before_later_callers() {
+    for (is_in_flight, is_beside) in [(false, false), (false, true), (true, false), (true, true)] {
+        let testbed = Testbed::new().await;
+        let (link, curator) = testbed.linked(testbed.builder()).await;
+        let mutex = testbed.mutex(&curator);
+        mutex.acquire().await.unwrap().release().await.unwrap();
+        let holder = testbed.mutex(&testbed.curator().await).acquire().await.unwrap();
+        let answer = is_in_flight.then(|| link.hold(Message::reply(Operation::Create)));
+        let mut dropped = Box::pin(mutex.acquire());
+        assert!(futures_util::poll!(&mut dropped).is_pending());
+        testbed.children_are(2).await;
+        if !is_in_flight {
+            round_trip(&curator).await;
+        }
+        let nodes = children(&testbed.admin, &testbed.path).await;
+
+        let mut early = Box::pin(mutex.acquire());
+        if is_beside {
+            assert!(futures_util::poll!(&mut early).is_pending());
+        }
+        drop(dropped);
+        assert!(futures_util::poll!(&mut early).is_pending());
+        drop(answer);
+        eventually("a node of its own", async || {
+            let now = children(&testbed.admin, &testbed.path).await;
+            now.len() == 2 && now != nodes
+        })
+        .await;
+        let late = testbed.mutex(&testbed.curator().await);
+        let late = tokio::spawn(async move { late.acquire().await });
+        testbed.children_are(3).await;
+        holder.release().await.unwrap();
+        let early = within("the early call", early).await.unwrap();
+        assert!(!late.is_finished());
+        early.release().await.unwrap();
+        within("the late call", late).await.unwrap().unwrap().release().await.unwrap();
+    }
+}

@@ -85,7 +85,7 @@ impl World {
         let mut waiting: Vec<_> = waits.collect();
         waiting.sort_unstable();
         let is_none = matches!(core.node, NodeState::None);
-        let is_acquiring = matches!(core.node, NodeState::Acquiring { .. });
+        let is_acquiring = matches!(core.node, NodeState::Acquiring(_));
         let held = match &core.node {
             NodeState::Held(node) => Some(node),
             _ => None,

@@ -1,12 +1,10 @@
 //! Carries out the commands of the real queue, as the driver does.
 
-use std::sync::Arc;
-
 use super::process::{At, Entry, Own, Stage};
 use super::servers::{Kind, Purpose, Request, kind_of};
 use super::world::World;
 use crate::queue::local_queue::{
-    Command, Conditions, Event, Node, NodeId, Question, Refusal, Sole, Ticket,
+    Command, Conditions, Event, NodeId, Question, Refusal, Sole, Ticket,
 };
 use crate::session::lease::LossPolicy;
 
@@ -87,10 +85,10 @@ impl World {
                 let first = queue.first.take();
                 queue.draining.extend(first);
             }
-            Command::Create { ticket, ticket_limit, watch_children } => {
+            Command::Create { ticket, watch_children } => {
                 let vacant = queue.entry.is_none() && queue.first.is_none();
                 self.claim(vacant, "I2: a create while there is an entry or a node");
-                self.create(p, q, *ticket, *ticket_limit, *watch_children);
+                self.create(p, q, *ticket, *watch_children);
             }
             Command::NotifyQueued(tickets) => {
                 for ticket in tickets {
@@ -183,14 +181,7 @@ impl World {
     }
 
     /// Sends a create with a listing, and starts an entry.
-    pub(super) fn create(
-        &mut self,
-        p: usize,
-        q: usize,
-        ticket: Ticket,
-        limit: Ticket,
-        watch: bool,
-    ) {
+    pub(super) fn create(&mut self, p: usize, q: usize, ticket: Ticket, watch: bool) {
         let Some(caller) = self.caller(p, q, ticket) else {
             return self.claim(false, "a create for a caller that does not wait");
         };
@@ -213,7 +204,7 @@ impl World {
         let at = At::Creating;
         let queue = &mut self.processes[p].queues[q];
         queue.creates += 1;
-        queue.entry = Some(Entry { caller, limit, guid, own, sole, armed: None, at });
+        queue.entry = Some(Entry { guid, own, sole, armed: None, at });
         let kind = queue.kind;
         self.send(p, Request::Create { queue: q, kind, guid, content });
         self.send(p, Request::List { queue: q, purpose: Purpose::Entering, watch });
@@ -236,10 +227,9 @@ impl World {
         let queue = &mut self.processes[p].queues[q];
         let Some(entry) = queue.entry.take() else { return };
         queue.first = Some(entry.own);
-        let holder: Arc<_> = self.processes[p].callers[entry.caller].waiter.clone();
-        let Own { key, retainable, .. } = entry.own;
-        let node = Node::new(key, holder, entry.sole, retainable, entry.limit);
-        let answer = self.on(p, q, Event::First(node));
+        let Own { key: node, retainable, .. } = entry.own;
+        let sole = entry.sole;
+        let answer = self.on(p, q, Event::First { node, sole, retainable });
         let queue = &mut self.processes[p].queues[q];
         match answer {
             Some(Command::Prove) => {

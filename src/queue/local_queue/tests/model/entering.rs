@@ -28,10 +28,9 @@ impl World {
         }
         self.processes[p].queues[q].entry = None;
         self.on(p, q, Event::AttemptEnded);
-        let core = &self.processes[p].queues[q].core.0;
-        if let Some(ticket) = core.first() {
-            let limit = core.next_ticket();
-            self.create(p, q, ticket, limit, false);
+        let core = &mut self.processes[p].queues[q].core.0;
+        if let Some(ticket) = core.begin_attempt() {
+            self.create(p, q, ticket, false);
         }
     }
 
@@ -284,7 +283,7 @@ impl World {
             entry.at = At::Arming { predecessor: target, head };
         }
         // Without callers the entry stops before it waits.
-        if !self.processes[p].queues[q].core.0.has_waiters() || self.processes[p].closing {
+        if !self.processes[p].queues[q].core.0.is_attempt_wanted() || self.processes[p].closing {
             return self.stops_entry(p, q);
         }
         self.on(p, q, Event::Behind);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::servers::{Kind, kind_of};
 use crate::queue::local_queue::{
-    HoldNumber, LocalQueue, Node, NodeId, NodeState, Sole, Ticket, Waiter,
+    Attempt, HoldNumber, LocalQueue, Node, NodeId, NodeState, Sole, Ticket, Waiter,
 };
 
 /// A caller, which asks for the lock this many times.
@@ -76,9 +76,6 @@ pub(super) struct Own {
 /// The entry of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
-    /// The caller for which the node is created.
-    pub(super) caller: usize,
-    pub(super) limit: Ticket,
     pub(super) guid: u8,
     pub(super) own: Own,
     pub(super) sole: Sole,
@@ -208,7 +205,10 @@ impl Hash for Core {
         }
         match node {
             NodeState::None => 0_u8.hash(hasher),
-            NodeState::Acquiring { behind } => (1_u8, behind).hash(hasher),
+            NodeState::Acquiring(None) => 1_u8.hash(hasher),
+            NodeState::Acquiring(Some(Attempt { waiter, ticket_limit, behind })) => {
+                (6_u8, Arc::as_ptr(waiter), ticket_limit, behind).hash(hasher);
+            }
             NodeState::Held(node) => hash_node(2, node, hasher),
             NodeState::Undecided(node) => hash_node(3, node, hasher),
             NodeState::Retained(node) => hash_node(4, node, hasher),

@@ -214,7 +214,7 @@ impl World {
         add(!process.crowded && faults.crowds > 0, Step::RunsOutOfRoom(p));
         for (q, queue) in process.queues.iter().enumerate() {
             if let Some(entry) = &queue.entry {
-                let stops = !queue.core.0.has_waiters() || process.closing;
+                let stops = !queue.core.0.is_attempt_wanted() || process.closing;
                 let lease = session.alive && up && process.lease;
                 add(entry.at == At::Over, Step::EntersAgain(p, q));
                 add(entry.at == At::Proving && lease && !stops, Step::ListsAgain(p, q));
