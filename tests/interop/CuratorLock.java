@@ -23,6 +23,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.StandardLockInternalsDriver;
+import org.apache.curator.framework.recipes.shared.SharedCountReader;
 
 /** A recipe of Curator's, whichever it is. */
 abstract class CuratorLock {
@@ -76,6 +77,10 @@ abstract class CuratorLock {
             default:
                 throw new IllegalArgumentException("unknown kind: " + kind);
         }
+    }
+
+    static CuratorLock counted(CuratorFramework session, String path, SharedCountReader limit) {
+        return new OfSemaphore(new InterProcessSemaphoreV2(session, path, limit));
     }
 
     /** Ranks every child by the number that ends its name, whosever it is. */

@@ -43,6 +43,7 @@ public class CuratorPeer {
     private static ExecutorService threadFor(String[] words) {
         switch (words[1]) {
             case "lock":
+            case "counted":
             case "acquire":
             case "release":
                 return owners.computeIfAbsent(words[2], unused -> Executors.newSingleThreadExecutor());
@@ -57,6 +58,9 @@ public class CuratorPeer {
                 return connect(words[2], words[3], Integer.parseInt(words[4]));
             case "lock":
                 locks.put(words[2], CuratorLock.make(session(words[3]), words[4], words[5]));
+                return "";
+            case "counted":
+                locks.put(words[2], CuratorLock.counted(session(words[3]), words[4], count(words[5])));
                 return "";
             case "acquire":
                 boolean acquired = lock(words[2]).acquire(Long.parseLong(words[3]), Integer.parseInt(words[4]));

@@ -61,6 +61,72 @@ async fn a_stranger_has_its_turn_among_tasks_that_pass_a_node_on() {
     .await;
 }
 
+/// Two readers of ours hold by one node. One that comes after a writer waits behind it, whoever writes.
+#[tokio::test]
+async fn a_stranger_that_writes_has_its_turn_among_readers_that_share_a_node() {
+    each(&OTHERS, async |whose| {
+        let (Some(ours), Some(other)) = (shared(OURS), shared(whose)) else { return };
+        let mixed_path = MixedPath::of("write").await;
+        let party = mixed_path.party(&ours).await;
+        let one = party.lock("read", mixed_path.path()).await;
+        let two = party.lock("read", mixed_path.path()).await;
+        let stranger = mixed_path.lock(&other, "write").await;
+        for _ in 0..5 {
+            one.acquire().await;
+            two.acquire().await;
+            mixed_path.nodes_are(1).await;
+            let strangers = stranger.begin_acquire();
+            mixed_path.nodes_are(2).await;
+            one.release().await;
+            // Without the writer it would hold at once.
+            let again = one.begin_acquire();
+            mixed_path.nodes_are(3).await;
+            two.release().await;
+            acquired(strangers).await.expect("acquired");
+            assert!(!again.is_there(), "it got in before {}", stranger.name);
+            let left = stranger.release().await;
+            let came = acquired(again).await.expect("acquired");
+            assert!(left <= came, "it got in {} ns before", left - came);
+            one.release().await;
+            mixed_path.nodes_are(0).await;
+        }
+    })
+    .await;
+}
+
+/// A permit passes to the task that asked before the stranger, and not to the one that asks again after it.
+#[tokio::test]
+async fn a_stranger_has_its_turn_among_tasks_that_pass_a_permit_on() {
+    let (Some(ours), Some(curator)) = (shared(OURS), shared(CURATOR)) else { return };
+    let mixed_path = MixedPath::of("semaphore:1").await;
+    let party = mixed_path.party(&ours).await;
+    let one = party.lock("semaphore:1", mixed_path.path()).await;
+    let two = party.lock("semaphore:1", mixed_path.path()).await;
+    let stranger = mixed_path.lock(&curator, "semaphore:1").await;
+    for _ in 0..5 {
+        one.acquire().await;
+        mixed_path.settles().await;
+        let held = mixed_path.nodes().await;
+        let waits = two.begin_acquire();
+        // The lease that is held, the one that waits, and the turn.
+        mixed_path.nodes_are(3).await;
+        let strangers = stranger.begin_acquire();
+        mixed_path.nodes_are(4).await;
+        one.release().await;
+        acquired(waits).await.expect("acquired");
+        assert!(mixed_path.nodes().await.contains(&held[0]), "it is passed on");
+        let again = one.begin_acquire();
+        two.release().await;
+        // Nobody would release the permit if `again` had it.
+        acquired(strangers).await.expect("acquired");
+        assert!(!again.is_there(), "it got in before {}", stranger.name);
+        stranger.release().await;
+        acquired(again).await.expect("acquired");
+        one.release().await;
+        mixed_path.nodes_are(0).await;
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Idle {
     Connected,
@@ -78,18 +144,27 @@ enum Idle {
 #[tokio::test]
 async fn a_stranger_has_what_ours_keeps() {
     let ways = [Idle::Connected, Idle::Held, Idle::Cut, Idle::Silent, Idle::Killed];
-    let rows: Vec<_> = OTHERS.into_iter().flat_map(|whose| ways.map(|way| (whose, way))).collect();
-    each(&rows, async |(whose, way)| {
+    let of_mutex = |whose| ways.map(|way| (whose, "retained", "mutex", way));
+    let of_others = [
+        ("retained-read", "write"),
+        ("retained-write", "read"),
+        ("retained-write", "write"),
+        ("retained-semaphore:1", "semaphore:1"),
+    ];
+    let of_others =
+        of_others.iter().flat_map(|(kept, wanted)| ways.map(|way| (CURATOR, *kept, *wanted, way)));
+    let rows: Vec<_> = OTHERS.into_iter().flat_map(of_mutex).chain(of_others).collect();
+    each(&rows, async |(whose, kept, wanted, way)| {
         let (Some(ours), Some(other)) = (shared(OURS), shared(whose)) else { return };
-        let mixed_path = MixedPath::of("mutex").await;
+        let mixed_path = MixedPath::of(wanted).await;
         let proxy = FaultProxy::start(mixed_path.servers()).await.unwrap();
         let servers = proxy.connect_string();
         let party = match way {
             Idle::Silent => Party::join_for(&ours, servers, SESSION).await,
             _ => Party::join(&ours, servers).await,
         };
-        let keeper = party.lock("retained", mixed_path.path()).await;
-        let stranger = mixed_path.lock(&other, "mutex").await;
+        let keeper = party.lock(kept, mixed_path.path()).await;
+        let stranger = mixed_path.lock(&other, wanted).await;
         keeper.acquire().await;
         if way == Idle::Held {
             let waits = stranger.begin_acquire();

@@ -30,7 +30,7 @@ pub(crate) struct Hold {
     pub(crate) name: String,
     /// Of the process.
     pub(crate) session: i64,
-    /// Those that it stands by.
+    /// Those that it stands by; the first has the token.
     pub(crate) nodes: Vec<String>,
     pub(crate) token: Option<i64>,
     /// When it was asked for, and the data that its node has, of one that takes turns with others under one node.
@@ -229,7 +229,7 @@ impl Judge {
         }
         state.counts.holds += 1;
         state.note(format_args!("+ {} holds {}", hold.name, hold.path));
-        if let (Some(token), Access::Alone, [node]) = (hold.token, hold.access, &hold.nodes[..])
+        if let (Some(token), Access::Alone, [node, ..]) = (hold.token, hold.access, &hold.nodes[..])
             && state.by_zxid.get(&token) != Some(node)
         {
             state.counts.stale += 1;

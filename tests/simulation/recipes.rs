@@ -325,7 +325,8 @@ impl SimulatedTask {
         at_index.path = format!("{}/slots/{}", self.path, slot.index());
         let view = slot.view();
         let believes = Arc::new(move || view.is_held());
-        let nodes = vec![slot.node().to_owned()];
+        // A slot is lost with its permit.
+        let nodes = slot.holds().map(|hold| hold.node().to_owned()).into();
         let token = slot.fencing_token().value();
         let begun = [at_index.begin(nodes, Access::Alone, Some(token), believes)];
         at_index.hold(&begun).await;

@@ -5,6 +5,7 @@
 //! | `connect SESSION SERVERS TIMEOUT_MS` | |
 //! | `end SESSION SERVERS`, ours: as if the servers had expired it | |
 //! | `lock NAME SESSION KIND PATH`; of a leader `KIND:ID` gives its id, in hexadecimal digits | |
+//! | `counted NAME SESSION PATH COUNT`: a semaphore whose number of leases is that of a count | |
 //! | `acquire NAME LIMIT_MS COUNT`; a negative limit is none | `yes` or `no`, and the stamp after it |
 //! | `release NAME`: what the last `acquire` gave | the stamp before it |
 //! | `held NAME`: what the holder believes | `yes` or `no`, and the stamp after it |
@@ -76,6 +77,13 @@ impl Party {
 
     pub(crate) async fn revoke(&self, node: &str) {
         self.peer.ask(format!("revoke {} {node}", self.session)).await;
+    }
+
+    /// A semaphore whose number of leases is that of a count of the same peer.
+    pub(crate) async fn counted(&self, count: &str, path: &str) -> Lock {
+        let name = unique("lock");
+        self.peer.ask(format!("counted {name} {} {path} {count}", self.session)).await;
+        Lock { peer: self.peer.clone(), name }
     }
 
     /// The two halves of one owner's read-write lock: write, read.

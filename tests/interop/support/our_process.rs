@@ -78,7 +78,15 @@ impl CommandServer {
                 zookeeper_testkit::kill_session(servers, client.session()).await?;
                 Ok(String::new())
             }
-            ["lock", name, session, kind, path] => self.lock(name, session, kind, path),
+            ["lock", name, session, kind, path] => {
+                self.add(name, Lock::new(&self.session(session)?, kind, path)?);
+                Ok(String::new())
+            }
+            ["counted", name, session, path, limit] => {
+                let limit = self.count(limit)?;
+                self.add(name, Lock::counted(&self.session(session)?, path, &limit)?);
+                Ok(String::new())
+            }
             ["acquire", name, limit, count] => {
                 let limit = limit.parse::<u64>().ok().map(Duration::from_millis);
                 let acquired = self.acquire(name, limit, count.parse()?).await?;
@@ -141,11 +149,9 @@ impl CommandServer {
         Ok(String::new())
     }
 
-    fn lock(&self, name: &str, session: &str, kind: &str, path: &str) -> Result<String> {
-        let lock = Lock::new(&self.session(session)?, kind, path)?;
+    fn add(&self, name: &str, lock: Lock) {
         let entry = Arc::new(Entry { lock, held: Mutex::default() });
         self.locks.lock().unwrap().insert(name.to_owned(), entry);
-        Ok(String::new())
     }
 
     /// Who writes may read beside it.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use zookeeper_recipes::interop::ContenderFilter;
+use zookeeper_recipes::interop::{ContenderFilter, SharedCount};
 use zookeeper_recipes::{
     Curator, Guard as One, Guards, Hold, InterProcessMultiLock, InterProcessMutex,
     InterProcessReadWriteLock, InterProcessSemaphoreV2, WriteGuard,
@@ -62,13 +62,26 @@ impl Lock {
             "retained" => Self::Mutex(curator.mutex(path)?.with_retention(RETENTION)),
             "read" => Self::Read(curator.read_write_lock(path)?),
             "write" => Self::Write(curator.read_write_lock(path)?),
+            "retained-read" => Self::Read(curator.read_write_lock(path)?.with_retention(RETENTION)),
+            "retained-write" => {
+                Self::Write(curator.read_write_lock(path)?.with_retention(RETENTION))
+            }
             "semaphore" => Self::Semaphore(curator.semaphore(path, detail.parse()?)?),
+            "retained-semaphore" => {
+                let semaphore = curator.semaphore(path, detail.parse()?)?;
+                Self::Semaphore(semaphore.with_retention(RETENTION))
+            }
             "multi" => Self::Multi(curator.multi_lock(path.split(','))?),
             _ if kind.starts_with("latch") || kind.starts_with("selector") => {
                 Self::Leader(Leading::new(curator, kind, detail, path)?)
             }
             _ => return Err(format!("unknown kind: {kind}").into()),
         })
+    }
+
+    pub(crate) fn counted(curator: &Curator, path: &str, limit: &SharedCount) -> Result<Self> {
+        let semaphore = InterProcessSemaphoreV2::with_shared_count(curator, path, limit)?;
+        Ok(Self::Semaphore(semaphore))
     }
 
     pub(crate) async fn acquire(
