@@ -6,7 +6,7 @@
 mod tests;
 
 #[cfg(not(test))]
-use std::sync::MutexGuard;
+pub(crate) use std::sync::MutexGuard;
 #[cfg(not(test))]
 pub(crate) use std::sync::OnceLock;
 #[cfg(not(test))]
@@ -14,9 +14,11 @@ pub(crate) use std::sync::atomic::AtomicBool;
 use std::sync::{self, PoisonError};
 
 #[cfg(test)]
-pub(crate) use self::tests::{AtomicBool, OnceLock};
+pub(crate) use self::tests::MutexGuard;
 #[cfg(test)]
-use self::tests::{MutexGuard, Turn};
+use self::tests::Turn;
+#[cfg(test)]
+pub(crate) use self::tests::{AtomicBool, OnceLock};
 
 /// A mutex that stays usable after a thread panicked while holding it.
 ///

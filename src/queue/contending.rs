@@ -39,6 +39,20 @@ enum Stage {
     Answered,
 }
 
+impl Stage {
+    fn join(
+        queue: &Arc<QueueDriver>,
+        request: &Arc<Request>,
+        queued: &QueuedFlag,
+        began: BootInstant,
+    ) -> Self {
+        match queue.try_join(request, queued, began) {
+            Some(waiting) => Self::Waiting(waiting),
+            None => Self::Checking(spawn_check(queue.clone(), request.clone(), true)),
+        }
+    }
+}
+
 impl Contending {
     /// Queues up; if the request asks for a check, a session task lists the path first.
     pub(super) fn new(queue: Arc<QueueDriver>, request: Arc<Request>, queued: QueuedFlag) -> Self {
@@ -48,10 +62,8 @@ impl Contending {
         let asks = request.check_first && request.companion.is_none();
         // The queue refuses at once if a task of this session has the lock, and a node that is kept needs no listing.
         let stage = match asks && !queue.is_taken() && !queue.costs_no_request() {
-            true => Stage::Checking(spawn_check(queue.clone(), request.clone())),
-            false => {
-                Stage::Waiting(queue.join(request.clone(), Requester::current(), &queued, began))
-            }
+            true => Stage::Checking(spawn_check(queue.clone(), request.clone(), false)),
+            false => Stage::join(&queue, &request, &queued, began),
         };
         Self { queue, request, queued, began, stage, observed }
     }
@@ -91,10 +103,7 @@ impl Contending {
             match &mut self.stage {
                 Stage::Checking(checked) => {
                     checked.await.map_err(|_| shut_down())??;
-                    let requester = Requester::current();
-                    let request = self.request.clone();
-                    let waiting = self.queue.join(request, requester, &self.queued, self.began);
-                    self.stage = Stage::Waiting(waiting);
+                    self.stage = Stage::join(&self.queue, &self.request, &self.queued, self.began);
                 }
                 Stage::Waiting(waiting) => {
                     return waiting.answer().await.unwrap_or_else(|| Err(shut_down()));
@@ -166,9 +175,11 @@ impl Drop for Waiting {
 }
 
 /// Lists the path in a session task, so that a create that is refused all the same is not sent. The task ends with the caller.
+/// `is_behind`: a node of this process is behind another contender, which would have given up a node that it only keeps.
 fn spawn_check(
     queue: Arc<QueueDriver>,
     request: Arc<Request>,
+    is_behind: bool,
 ) -> oneshot::Receiver<Result<(), Error>> {
     let (mut tx, rx) = oneshot::channel();
     let connection = queue.connection().clone();
@@ -176,16 +187,20 @@ fn spawn_check(
         let checked = tokio::select! {
             biased;
             () = tx.closed() => return,
-            checked = until_checked(&queue, &request) => checked,
+            checked = until_checked(&queue, &request, is_behind) => checked,
         };
         let _ = tx.send(checked); // the caller may have left
     });
     rx
 }
 
-async fn until_checked(queue: &QueueDriver, request: &Request) -> Result<(), Error> {
+async fn until_checked(
+    queue: &QueueDriver,
+    request: &Request,
+    is_behind: bool,
+) -> Result<(), Error> {
     loop {
-        match check(queue, request).await {
+        match check(queue, request, is_behind).await {
             Ok(()) => return Ok(()),
             Err(EntryAborted::Failed(error)) => return Err(error),
             // The create reports the error.
@@ -198,7 +213,11 @@ async fn until_checked(queue: &QueueDriver, request: &Request) -> Result<(), Err
 
 /// Lists the path. Fails if a contender keeps out a caller that asked not to wait, or if a create would be refused for the other
 /// nodes under the path, or for its number.
-async fn check(queue: &QueueDriver, request: &Request) -> Result<(), EntryAborted> {
+async fn check(
+    queue: &QueueDriver,
+    request: &Request,
+    is_behind: bool,
+) -> Result<(), EntryAborted> {
     let no_wait = request.waiter.no_wait;
     let nodes = queue.current_nodes.wait(request).await.map_err(|aborted| match aborted {
         EntryAborted::Retry(_) if no_wait => {
@@ -211,7 +230,7 @@ async fn check(queue: &QueueDriver, request: &Request) -> Result<(), EntryAborte
         request.check_unmixed(listing)?;
         // A contender that only keeps its node gives it up when it sees ours.
         let is_busy = path_nodes.is_busy(listing, request.is_shared());
-        Ok(no_wait && is_busy && !path_nodes.may_be_kept(listing))
+        Ok(no_wait && is_busy && (is_behind || !path_nodes.may_be_kept(listing)))
     };
     let Some(listing) = list_for_try(&nodes, request, is_kept_out).await? else { return Ok(()) };
     let creates = Creates::of(listing.cversion, listing.num_children);

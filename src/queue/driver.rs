@@ -39,7 +39,7 @@ use crate::error::{Error, Loss};
 use crate::lock_path::LockPath;
 use crate::session::Connection;
 use crate::session::lease::{EndedTerms, LeaseTerm, LeaseTerms, TermKind};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 
 /// See the [module](self).
 pub(super) struct QueueDriver {
@@ -49,7 +49,7 @@ pub(super) struct QueueDriver {
     pub(super) shared: bool,
     /// Counts the nodes until they are known to be deleted.
     pub(super) nodes: TaskTracker,
-    /// Notifies the entry that no caller waits.
+    /// Notifies the entry that it may have to stop what it does.
     abandoned: Notify,
     /// The permits that are kept for callers of this queue, if it is that of a semaphore's mutex.
     pub(super) passed: PassedPermits,
@@ -560,6 +560,21 @@ impl QueueDriver {
 
 /// Called by callers.
 impl QueueDriver {
+    /// Queues up. `None` if the request is a reader's try, and readers of this process wait for a writer: that one may be gone, and
+    /// the news of it on its way.
+    pub(super) fn try_join(
+        self: &Arc<Self>,
+        request: &Arc<Request>,
+        queued: &QueuedFlag,
+        joined: BootInstant,
+    ) -> Option<Waiting> {
+        let inner = self.inner.lock();
+        let waiter = &request.waiter;
+        let is_behind = waiter.no_wait && waiter.shared && inner.queue.is_busy();
+        let requester = Requester::current();
+        (!is_behind).then(|| self.join_in(inner, request.clone(), requester, queued, joined))
+    }
+
     /// Queues up.
     pub(super) fn join(
         self: &Arc<Self>,
@@ -568,10 +583,20 @@ impl QueueDriver {
         queued: &QueuedFlag,
         joined: BootInstant,
     ) -> Waiting {
+        self.join_in(self.inner.lock(), request, requester, queued, joined)
+    }
+
+    fn join_in(
+        self: &Arc<Self>,
+        mut inner: MutexGuard<'_, Inner>,
+        request: Arc<Request>,
+        requester: Requester,
+        queued: &QueuedFlag,
+        joined: BootInstant,
+    ) -> Waiting {
         let (reply, answer) = oneshot::channel();
         let waiter = request.waiter.clone();
         let caller = Caller { request, requester, queued: queued.clone(), joined, reply };
-        let mut inner = self.inner.lock();
         let held_by = match &inner.first {
             Some(first) if !waiter.no_wait && inner.queue.is_busy() => {
                 Some(first.node.path_nodes.clone())
@@ -753,30 +778,29 @@ impl QueueDriver {
     }
 
     /// Counts a failure against the retry policy of each waiter, and fails those whose policy allows no further try. Returns the
-    /// pause of the first of the others.
+    /// shortest pause of the others.
     pub(super) async fn next_pause(
         &self,
         retries: &mut Retries,
         cause: Option<ClientError>,
     ) -> Result<Duration, EntryAborted> {
-        let mut pause = None;
-        let exhausted = {
-            let mut inner = self.inner.lock();
-            let mut exhausted = Vec::new();
-            for (ticket, caller) in &inner.callers {
-                let next = retries.next_pause(*ticket, caller.joined, &caller.request.retry);
-                pause = pause.or(next);
-                if next.is_none() {
-                    exhausted.push(*ticket);
-                }
+        let mut pauses = Vec::new();
+        let mut exhausted = Vec::new();
+        for (ticket, caller) in &self.inner.lock().callers {
+            match retries.next_pause(*ticket, caller.joined, &caller.request.retry) {
+                Some(pause) => pauses.push(pause),
+                None => exhausted.push(*ticket),
             }
-            inner.remove(|ticket, _| exhausted.contains(&ticket))
-        };
+        }
         if !exhausted.is_empty() {
             let closed = closed_error(self.connection()).await;
-            refuse(exhausted, |request| request.gave_up(closed.clone(), cause.clone()));
+            // They are callers until then, so that none is lost if this future is dropped.
+            let failed = self.inner.lock().remove(|ticket, _| exhausted.contains(&ticket));
+            refuse(failed, |request| request.gave_up(closed.clone(), cause.clone()));
+            // The others may need another node.
+            self.abandoned.notify_waiters();
         }
-        pause.ok_or(EntryAborted::Abandoned)
+        pauses.into_iter().min().ok_or(EntryAborted::Abandoned)
     }
 
     /// Ends an attempt that left no node. Returns true if the entry ends, because no caller waits.
@@ -786,13 +810,13 @@ impl QueueDriver {
         !inner.queue.has_waiters()
     }
 
-    /// Resolves when no caller is left that may hold by the node of the attempt. If the connection is closing, this fails all callers.
+    /// Resolves when the queue stops the attempt or pause. If the connection is closing, this fails all callers.
     async fn stopped(&self) -> EntryAborted {
         loop {
             let abandoned = self.abandoned.notified();
             let mut abandoned = std::pin::pin!(abandoned);
             abandoned.as_mut().enable();
-            if !self.inner.lock().queue.is_attempt_wanted() {
+            if self.inner.lock().queue.is_stopping() {
                 return EntryAborted::Abandoned;
             }
             tokio::select! {
@@ -807,7 +831,7 @@ impl QueueDriver {
         }
     }
 
-    /// Awaits `work`, until no caller is left for it or the connection is closing.
+    /// Awaits `work`, until the queue stops the entry or the connection is closing.
     pub(super) async fn unless_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, EntryAborted>> + Send,

@@ -126,7 +126,7 @@ impl Attempt {
             Source::New(Some(sent)) => sent.nodes.clone(),
             Source::Requeued(node) => node.nodes.clone(),
             Source::New(None) => {
-                let request = queue.first()?;
+                let request = queue.begin_attempt()?;
                 self.request = Some(request.clone());
                 queue.unless_stopped(queue.current_nodes.wait(&request)).await?
             }
@@ -234,7 +234,7 @@ impl Attempt {
                     let report = || {
                         queue.report_behind(|requester| node.path_nodes.is_held_by(requester));
                     };
-                    let is_patient = request.waiter.no_wait && ahead.may_be_kept;
+                    let is_patient = queue.has_tries() && ahead.may_be_kept;
                     let patience = is_patient.then_some(reaction);
                     tracing::debug!(predecessor = %ahead.predecessor, "waits");
                     let event = watches.event(queue, &node, &request, &ahead);

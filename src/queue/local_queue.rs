@@ -177,7 +177,7 @@ pub(super) enum Command {
     NotifyQueued(Vec<Ticket>),
     /// End the wait of these callers.
     Refuse(Vec<Ticket>, Refusal),
-    /// Stop the attempt of the entry, because no caller waits that may hold by its node.
+    /// Have the entry stop the present attempt or pause, and begin the next attempt if callers wait.
     StopEntry,
     /// End the retention when the watch on the children fires.
     AwaitNews,
@@ -233,12 +233,23 @@ pub(super) enum Sole {
 #[cfg_attr(test, derive(Clone))]
 enum NodeState {
     None,
-    /// An entry creates a node, or waits with it; `None` between two attempts.
-    Acquiring(Option<Attempt>),
+    /// An entry is there.
+    Acquiring(Progress),
     Held(Node),
     /// Without a hold, callers wait to hear whether the node may be passed on to them.
     Undecided(Node),
     Retained(Node),
+}
+
+/// What an entry does.
+#[derive(Clone, Debug)]
+enum Progress {
+    /// It creates a node, or waits with it. The first of the waiters may hold by the node.
+    Attempt(Attempt),
+    /// An attempt failed. It may pause until somebody joins who has not failed yet.
+    Pause,
+    /// It stops what it does, because the node of the attempt is for none of the waiters, or the pause is over.
+    Stop,
 }
 
 /// The attempt of an entry to hold by one node.
@@ -312,7 +323,7 @@ impl LocalQueue {
             Event::AttemptEnded => {
                 self.node = match self.waiters.is_empty() {
                     true => NodeState::None,
-                    false => NodeState::Acquiring(None),
+                    false => NodeState::Acquiring(Progress::Pause),
                 };
             }
             Event::Released { hold, lost } => self.release(hold, lost, look, out),
@@ -322,7 +333,7 @@ impl LocalQueue {
                         node.holds.is_empty(),
                         "a node that contends again is a leader's, which is not shared"
                     );
-                    self.node = NodeState::Acquiring(None);
+                    self.node = NodeState::Acquiring(Progress::Pause);
                     out.push(Command::Requeue);
                 }
             }
@@ -376,29 +387,25 @@ impl LocalQueue {
         !self.waiters.is_empty()
     }
 
-    /// Returns true if the next waiter may hold by the node of the present attempt.
-    pub(super) fn is_attempt_wanted(&self) -> bool {
-        let Some((ticket, first)) = self.waiters.first_key_value() else { return false };
-        match &self.node {
-            NodeState::Acquiring(Some(attempt)) => attempt.serves(*ticket, first),
-            _ => true,
-        }
+    /// Returns true if the entry is to stop its present attempt or pause.
+    pub(super) fn is_stopping(&self) -> bool {
+        matches!(self.node, NodeState::Acquiring(Progress::Stop))
     }
 
-    /// Returns true if the servers said that another contender is first, of this process or another.
+    /// Returns true if another contender is first, of this process or another, and a caller waits for it.
     pub(super) fn is_busy(&self) -> bool {
         match &self.node {
             NodeState::Held(node) => !node.holder.shared,
-            NodeState::Acquiring(Some(attempt)) => attempt.behind && self.is_attempt_wanted(),
+            NodeState::Acquiring(Progress::Attempt(attempt)) => attempt.behind,
             NodeState::None
-            | NodeState::Acquiring(None)
+            | NodeState::Acquiring(Progress::Pause | Progress::Stop)
             | NodeState::Undecided(_)
             | NodeState::Retained(_) => false,
         }
     }
 
     /// Returns true if a task of this queue keeps a caller out that comes now. Readers keep no reader out: the writer that they wait
-    /// for was seen before the call.
+    /// for was seen before the call, which [looks again](super::driver::QueueDriver::try_join).
     pub(super) fn is_taken(&self, shared: bool) -> bool {
         !shared && self.is_busy()
     }
@@ -450,7 +457,11 @@ impl LocalQueue {
         self.waiters.insert(ticket, waiter);
         match std::mem::replace(&mut self.node, NodeState::None) {
             NodeState::None => self.open(false, look(Question::Basic).closing, out),
-            NodeState::Acquiring(attempt) => self.node = NodeState::Acquiring(attempt),
+            NodeState::Acquiring(Progress::Pause) => {
+                self.node = NodeState::Acquiring(Progress::Stop);
+                out.push(Command::StopEntry);
+            }
+            NodeState::Acquiring(progress) => self.node = NodeState::Acquiring(progress),
             NodeState::Held(mut node) if !node.holder.shared => {
                 self.refresh(&mut node, &look(Question::Basic));
                 node.ask(self.next_ticket, out);
@@ -473,30 +484,55 @@ impl LocalQueue {
         let waited = self.waiters.remove(&ticket).is_some();
         match std::mem::replace(&mut self.node, NodeState::None) {
             NodeState::Undecided(node) if waited => self.offer(node, look, out),
-            NodeState::Acquiring(attempt) => {
-                self.node = NodeState::Acquiring(attempt);
-                self.stop_if_unwanted(out);
+            other => {
+                self.node = other;
+                if self.stop_unwanted() {
+                    out.push(Command::StopEntry);
+                }
             }
-            other => self.node = other,
         }
     }
 
-    /// Removes the matching waiters, and returns their tickets. The caller answers them.
+    /// Removes the matching waiters, and returns their tickets. The caller answers them, and has the entry look whether it
+    /// [is stopping](Self::is_stopping).
     pub(super) fn remove(&mut self, matches: impl Fn(Ticket, &Waiter) -> bool) -> Vec<Ticket> {
-        let mut removed = Vec::new();
-        self.waiters.retain(|ticket, waiter| {
-            let is_removed = matches(*ticket, waiter);
-            if is_removed {
-                removed.push(*ticket);
-            }
-            !is_removed
-        });
+        let removed = self.take(matches);
+        self.stop_unwanted();
         removed
+    }
+
+    fn take(&mut self, matches: impl Fn(Ticket, &Waiter) -> bool) -> Vec<Ticket> {
+        let mut taken = Vec::new();
+        self.waiters.retain(|ticket, waiter| {
+            let is_taken = matches(*ticket, waiter);
+            if is_taken {
+                taken.push(*ticket);
+            }
+            !is_taken
+        });
+        taken
+    }
+
+    /// Stops an attempt whose node is for none of the waiters: those that joined after its create need a node of their own, and
+    /// must not lose their place to contenders that come later.
+    fn stop_unwanted(&mut self) -> bool {
+        let first = self.waiters.first_key_value();
+        let is_unwanted = match &self.node {
+            NodeState::Acquiring(Progress::Attempt(attempt)) => {
+                !first.is_some_and(|(ticket, first)| attempt.serves(*ticket, first))
+            }
+            NodeState::Acquiring(Progress::Pause) => first.is_none(),
+            _ => false,
+        };
+        if is_unwanted {
+            self.node = NodeState::Acquiring(Progress::Stop);
+        }
+        is_unwanted
     }
 
     fn remove_tries(&mut self) -> Vec<Ticket> {
         match std::mem::take(&mut self.has_try_waiters) {
-            true => self.remove(|_, waiter| waiter.no_wait),
+            true => self.take(|_, waiter| waiter.no_wait),
             false => Vec::new(),
         }
     }
@@ -510,21 +546,12 @@ impl LocalQueue {
     // --- The entry reports.
 
     fn behind(&mut self, out: &mut Vec<Command>) {
-        let is_wanted = self.is_attempt_wanted();
-        let NodeState::Acquiring(Some(attempt)) = &mut self.node else { return };
-        if !is_wanted {
-            return;
-        }
+        let NodeState::Acquiring(Progress::Attempt(attempt)) = &mut self.node else { return };
         attempt.behind = true;
         let tries = self.remove_tries();
         self.notify(out);
         refuse(tries, Refusal::Busy, out);
-        self.stop_if_unwanted(out);
-    }
-
-    /// Callers that joined after the create need a node of their own: they must not lose their place to contenders that come later.
-    fn stop_if_unwanted(&self, out: &mut Vec<Command>) {
-        if !self.is_attempt_wanted() {
+        if self.stop_unwanted() {
             out.push(Command::StopEntry);
         }
     }
@@ -537,22 +564,17 @@ impl LocalQueue {
         look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
-        let NodeState::Acquiring(Some(attempt)) = &self.node else {
+        let NodeState::Acquiring(Progress::Attempt(attempt)) = &self.node else {
             return out.push(Command::Abandon);
         };
         let mut node =
             Node::new(node, attempt.waiter.clone(), sole, retainable, attempt.ticket_limit);
         let conditions = look(Question::Pass(self.first_term()));
         self.refresh(&mut node, &conditions);
-        // The waiters for which the node was created may have left. Later waiters need a node of their own.
-        let first = self.waiters.first_key_value();
-        let is_wanted = first.is_some_and(|(ticket, first)| {
-            *ticket < node.ticket_limit && node.holder.node == first.node
-        });
-        match (is_wanted && !conditions.closing, conditions.lease_lasts) {
-            (false, _) => out.push(Command::Abandon),
-            (true, false) => out.push(Command::Prove),
-            (true, true) => {
+        match (conditions.closing, conditions.lease_lasts) {
+            (true, _) => out.push(Command::Abandon),
+            (false, false) => out.push(Command::Prove),
+            (false, true) => {
                 self.begin(&mut node, out);
                 match self.goes_on(&node) {
                     true => self.offer(node, look, out),
@@ -745,11 +767,11 @@ impl LocalQueue {
     /// I1: starts an entry for the first waiter.
     fn open(&mut self, watch_children: bool, closing: bool, out: &mut Vec<Command>) {
         if closing {
-            return refuse(self.remove(|_, _| true), Refusal::Closed, out);
+            return refuse(self.take(|_, _| true), Refusal::Closed, out);
         }
         if self.is_permit {
             // A caller enters by the mutex of the semaphore.
-            return refuse(self.remove(|_, _| true), Refusal::Busy, out);
+            return refuse(self.take(|_, _| true), Refusal::Busy, out);
         }
         let shares_queue = self.waiters.values().next().is_some_and(|first| first.shares_queue);
         let Some(ticket) = self.begin_attempt() else { return };
@@ -761,7 +783,7 @@ impl LocalQueue {
         let (&ticket, first) = self.waiters.first_key_value()?;
         let waiter = first.clone();
         let attempt = Attempt { waiter, ticket_limit: self.next_ticket, behind: false };
-        self.node = NodeState::Acquiring(Some(attempt));
+        self.node = NodeState::Acquiring(Progress::Attempt(attempt));
         Some(ticket)
     }
 

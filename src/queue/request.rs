@@ -120,7 +120,7 @@ impl Request {
 /// Why an attempt to enter the queue was aborted.
 #[derive(Debug)]
 pub(super) enum EntryAborted {
-    /// No caller waits any longer.
+    /// No caller waits any longer that may hold by the node.
     Abandoned,
     /// The znode was deleted, the session ended, or a request was not answered: the entry can be retried.
     Retry(Option<ClientError>),

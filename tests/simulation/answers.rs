@@ -396,8 +396,16 @@ impl Judge {
             false => NEWS,
         };
         let recent = state.history.range(format!("{path}/")..format!("{path}0"));
-        let recent = recent
-            .filter(|(_, znode)| znode.deleted.is_none_or(|deleted| deleted + news >= ask.since));
+        // The process itself hears of the deletion of a node by which it holds within a sixth of a session timeout.
+        let is_held = |node: &str, znode: &Znode, deleted| {
+            znode.owner == ask.session
+                && state.deleted.contains_key(node)
+                && !state.is_known(deleted)
+        };
+        let recent = recent.filter(|(node, znode)| {
+            let is_recent = |gone| gone + news >= ask.since || is_held(node, znode, gone);
+            znode.deleted.is_none_or(is_recent)
+        });
         let recent = recent.map(|(node, znode)| (node.as_str(), znode));
         // Permits that were taken at different instants do not add up.
         let is_of_permits = matches!(ask.recipe, Recipe::Semaphore(_) | Recipe::Slots(_));

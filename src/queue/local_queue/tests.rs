@@ -113,9 +113,10 @@ impl LocalQueue {
     fn state(&self) -> &'static str {
         match &self.node {
             NodeState::None => "none",
-            NodeState::Acquiring(None) => "between",
-            NodeState::Acquiring(Some(attempt)) if attempt.behind => "behind",
-            NodeState::Acquiring(Some(_)) => "acquiring",
+            NodeState::Acquiring(Progress::Attempt(attempt)) if attempt.behind => "behind",
+            NodeState::Acquiring(Progress::Attempt(_)) => "acquiring",
+            NodeState::Acquiring(Progress::Pause) => "pause",
+            NodeState::Acquiring(Progress::Stop) => "stop",
             NodeState::Held(_) => "held",
             NodeState::Undecided(_) => "undecided",
             NodeState::Retained(_) => "retained",
@@ -525,7 +526,7 @@ fn an_attempt_stops_if_the_next_caller_may_not_hold_by_its_node() {
             }
             let stop = if stops { vec![Command::StopEntry] } else { vec![] };
             assert_eq!(queue.fine(Event::Withdrawn(0)), stop, "{name}");
-            assert_eq!(queue.is_attempt_wanted(), !stops, "{name}");
+            assert_eq!(queue.is_stopping(), stops, "{name}");
             // Nobody waits for the contender that was seen, so a try waits for the next attempt.
             assert_eq!(queue.is_busy(), is_behind && !stops, "{name}");
             if stops {
@@ -533,19 +534,43 @@ fn an_attempt_stops_if_the_next_caller_may_not_hold_by_its_node() {
                 assert_eq!(queue.fine(Event::Behind), [], "{name}");
                 assert_eq!(queue.fine(first(Sole::No)), [Command::Abandon], "{name}");
                 assert_eq!(queue.fine(Event::AttemptEnded), []);
-                assert!(queue.is_attempt_wanted(), "{name}");
+                assert_eq!(queue.state(), "pause", "{name}");
             }
         }
     }
-    // While nothing shows another contender, the node serves those that joined after its create as well.
+    // The driver fails the first caller.
     let mut queue = made_for_the_first();
-    queue.fine(Event::Withdrawn(0));
-    assert_eq!(queue.fine(first(Sole::Yes))[0], Command::Begin { ticket: 1, hold: 1 });
+    assert_eq!(queue.remove(|ticket, _| ticket == 0), [0]);
+    assert!(queue.is_stopping());
     let mut queue = LocalQueue::new();
     queue.joined([a_try(), waiter()]);
     let refused = Command::Refuse(vec![0], Refusal::Busy);
     let notified = Command::NotifyQueued(vec![1]);
     assert_eq!(queue.fine(Event::Behind), [notified, refused, Command::StopEntry]);
+}
+
+/// The caller that joins has had no failure yet.
+#[test]
+fn a_pause_ends_when_a_caller_joins_or_the_last_one_leaves() {
+    let pausing = || {
+        let mut queue = LocalQueue::new();
+        queue.joined([waiter(), waiter()]);
+        queue.fine(Event::AttemptEnded);
+        assert_eq!((queue.state(), queue.is_stopping()), ("pause", false));
+        queue
+    };
+    let mut queue = pausing();
+    assert_eq!(queue.fine(joined(a_try())), [Command::StopEntry]);
+    assert!(queue.is_stopping());
+    assert_eq!(queue.begin_attempt(), Some(0));
+    assert!(!queue.is_stopping());
+    let mut queue = pausing();
+    assert_eq!(queue.fine(Event::Withdrawn(0)), []);
+    assert_eq!(queue.fine(Event::Withdrawn(1)), [Command::StopEntry]);
+    assert!(queue.is_stopping());
+    assert_eq!(queue.begin_attempt(), None);
+    assert_eq!(queue.fine(Event::AttemptEnded), []);
+    assert_eq!(queue.state(), "none");
 }
 
 #[test]
@@ -675,6 +700,6 @@ fn an_error_is_for_those_whose_node_would_be_the_same() {
     queue.joined([waiter(), Waiter { node: other(), ..waiter() }, waiter()]);
     assert_eq!(queue.remove(|_, one| one.node == waiter().node), [0, 2]);
     assert_eq!(queue.fine(Event::AttemptEnded), []);
-    assert_eq!((queue.state(), queue.first()), ("between", Some(1)));
+    assert_eq!((queue.state(), queue.first()), ("pause", Some(1)));
     assert_eq!(queue.remove(|_, _| true), [1]);
 }

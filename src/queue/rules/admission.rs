@@ -109,7 +109,7 @@ pub(crate) struct Predecessors {
     pub(crate) stand_by: Option<ContenderName>,
     /// True if the deletion of the predecessor admits the contender, by the head rule.
     pub(crate) admits: bool,
-    /// True if those ahead may keep their nodes without a hold, and give them up when they see another contender.
+    /// True if some of those ahead may keep their nodes without a hold, and give them up when they see another contender.
     pub(crate) may_be_kept: bool,
 }
 

@@ -248,7 +248,9 @@ impl Look<Members> for ObserverTask {
                     return Ok(false);
                 }
             }
-            let all_exist = picture.read(session, client, &feed.path).await?;
+            let read = picture.read(session, client, &feed.path).await;
+            // After a failure the client may reconnect before the next look, and has missed an event.
+            let all_exist = read.inspect_err(|_| picture.listed = None)?;
             picture.take_events();
             if !all_exist {
                 // A member has left since the listing.

@@ -19,6 +19,7 @@ mod mutex;
 mod once;
 mod participants;
 mod persistent_node;
+mod place_in_the_queue;
 mod public_reports;
 mod read_write_lock;
 mod reentrancy;

@@ -262,3 +262,23 @@ async fn a_try_to_read_right_after_its_own_writer_released_is_not_busy() {
     drop((held(reader).await, read));
     testbed.children_are(0).await;
 }
+
+/// A reader of the same process begins to wait for the writer between the look of the try and its place in the queue.
+#[tokio::test(start_paused = true)]
+async fn a_try_to_read_waits_for_no_writer_that_comes_meanwhile() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let lock = testbed.read_write(&curator);
+    drop(lock.write().await.unwrap());
+    let mut tries = Box::pin(lock.try_read());
+    assert!(futures_util::poll!(&mut tries).is_pending());
+    settled(&curator).await;
+    let write = testbed.read_write(&other).write().await.unwrap();
+    let reader = testbed.reads(&curator).await;
+    settled(&curator).await;
+    let began = Instant::now();
+    fails(within("the answer", tries).await, ErrorKind::Busy);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    drop(write);
+    drop(held(reader).await);
+    testbed.children_are(0).await;
+}

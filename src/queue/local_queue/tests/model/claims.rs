@@ -5,7 +5,7 @@ use std::fmt;
 use super::process::{At, Companion, Core, Queue, Stage};
 use super::servers::{Kind, companion_of, kind_of, name_of, sequence_of};
 use super::world::World;
-use crate::queue::local_queue::{HoldNumber, NodeId, NodeState, Sole};
+use crate::queue::local_queue::{HoldNumber, NodeId, NodeState, Progress, Sole};
 
 /// A hold that a live lease backs.
 struct Backed {
@@ -120,8 +120,13 @@ impl World {
             }
             _ => {}
         }
+        if let NodeState::Acquiring(Progress::Attempt(attempt)) = &core.node {
+            let first = core.waiters.first_key_value();
+            let serves = first.is_some_and(|(ticket, first)| attempt.serves(*ticket, first));
+            claims.push((serves, "I1: the node of the attempt is not for the first caller"));
+        }
         let tries = core.waiters.values().any(|waiter| waiter.no_wait);
-        claims.push((!tries || !core.is_taken(queue.kind == Kind::Read), "a try waits"));
+        claims.push((!tries || !core.is_busy(), "a try waits for another contender"));
         for (holds, claim) in claims {
             self.claim(holds, claim);
         }

@@ -283,7 +283,7 @@ impl World {
             entry.at = At::Arming { predecessor: target, head };
         }
         // Without callers the entry stops before it waits.
-        if !self.processes[p].queues[q].core.0.is_attempt_wanted() || self.processes[p].closing {
+        if self.processes[p].queues[q].core.0.is_stopping() || self.processes[p].closing {
             return self.stops_entry(p, q);
         }
         self.on(p, q, Event::Behind);

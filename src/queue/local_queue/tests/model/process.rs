@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::servers::{Kind, kind_of};
 use crate::queue::local_queue::{
-    Attempt, HoldNumber, LocalQueue, Node, NodeId, NodeState, Sole, Ticket, Waiter,
+    Attempt, HoldNumber, LocalQueue, Node, NodeId, NodeState, Progress, Sole, Ticket, Waiter,
 };
 
 /// A caller, which asks for the lock this many times.
@@ -205,9 +205,11 @@ impl Hash for Core {
         }
         match node {
             NodeState::None => 0_u8.hash(hasher),
-            NodeState::Acquiring(None) => 1_u8.hash(hasher),
-            NodeState::Acquiring(Some(Attempt { waiter, ticket_limit, behind })) => {
-                (6_u8, Arc::as_ptr(waiter), ticket_limit, behind).hash(hasher);
+            NodeState::Acquiring(Progress::Pause) => 1_u8.hash(hasher),
+            NodeState::Acquiring(Progress::Stop) => 6_u8.hash(hasher),
+            NodeState::Acquiring(Progress::Attempt(attempt)) => {
+                let Attempt { waiter, ticket_limit, behind } = attempt;
+                (7_u8, Arc::as_ptr(waiter), ticket_limit, behind).hash(hasher);
             }
             NodeState::Held(node) => hash_node(2, node, hasher),
             NodeState::Undecided(node) => hash_node(3, node, hasher),

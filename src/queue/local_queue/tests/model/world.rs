@@ -170,8 +170,12 @@ impl World {
         let session = &self.servers.sessions[p];
         let faults = &self.faults;
         for (c, caller) in process.callers.iter().enumerate() {
+            // The driver lets a reader's try look again meanwhile.
+            let looks_again = caller.waiter.no_wait
+                && caller.waiter.shared
+                && process.queues[caller.queue].core.0.is_busy();
             match caller.stage {
-                Stage::Idle if caller.turns > 0 && !process.closing => {
+                Stage::Idle if caller.turns > 0 && !process.closing && !looks_again => {
                     steps.push(Step::Joins(p, c));
                 }
                 Stage::Waits(_) => {
@@ -214,7 +218,7 @@ impl World {
         add(!process.crowded && faults.crowds > 0, Step::RunsOutOfRoom(p));
         for (q, queue) in process.queues.iter().enumerate() {
             if let Some(entry) = &queue.entry {
-                let stops = !queue.core.0.is_attempt_wanted() || process.closing;
+                let stops = queue.core.0.is_stopping() || process.closing;
                 let lease = session.alive && up && process.lease;
                 add(entry.at == At::Over, Step::EntersAgain(p, q));
                 add(entry.at == At::Proving && lease && !stops, Step::ListsAgain(p, q));
