@@ -626,16 +626,14 @@ impl LocalQueue {
                 self.refresh(&mut node, &look(Question::Basic));
                 self.node = NodeState::Held(node);
             }
-            NodeState::Retained(mut node) => {
-                let conditions = look(Question::Basic);
-                self.refresh(&mut node, &conditions);
-                if node.sole == Sole::Yes {
-                    out.push(Command::AwaitNews);
-                    self.node = NodeState::Retained(node);
-                } else {
-                    out.push(Command::EndRetention);
-                    self.retire(node, conditions.closing, out);
-                }
+            NodeState::Retained(node) if sole => {
+                // If the watch has fired already, the news follows at once.
+                out.push(Command::AwaitNews);
+                self.node = NodeState::Retained(node);
+            }
+            NodeState::Retained(node) => {
+                out.push(Command::EndRetention);
+                self.retire(node, look(Question::Basic).closing, out);
             }
             NodeState::Held(node) | NodeState::Undecided(node) => self.offer(node, look, out),
             other @ (NodeState::None | NodeState::Acquiring(_)) => self.node = other,

@@ -670,6 +670,7 @@ fn a_retained_node_is_taken_by_the_next_caller_or_ends() {
     assert_eq!(retained(Sole::Yes).fine(Event::RetentionOver { node: NODE + 1 }), []);
     let listed = |sole| Event::Listed { node: NODE, sole };
     assert_eq!(retained(Sole::Asked).fine(listed(true)), [Command::AwaitNews]);
+    assert_eq!(retained(Sole::Asked).on(listed(true), |_| fired), [Command::AwaitNews]);
     assert_eq!(retained(Sole::Asked).fine(listed(false)), ended(vec![Command::Delete(NODE)]));
     let mut taken = retained(Sole::Yes);
     taken.fine(joined());

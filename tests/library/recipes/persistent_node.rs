@@ -94,9 +94,8 @@ async fn it_is_created_again_after_a_delete_also_with_its_parents() {
     let parent = format!("{}/a", testbed.path);
     for wiped in [vec![node.path()], vec![node.path(), &parent, &testbed.path]] {
         let hold = started(&node).await;
-        for path in wiped {
-            testbed.remove(path).await;
-        }
+        let wiped: Vec<_> = wiped.into_iter().map(str::to_owned).collect();
+        testbed.admin.delete_all(&wiped).await;
         assert_eq!(within("the loss", hold.lost()).await, Loss::NodeDeleted);
         let next = started(&node).await;
         assert!(next.fencing_token() > hold.fencing_token());

@@ -184,13 +184,25 @@ impl World {
             self.sees_event(p, before);
         }
         for (q, node) in news {
-            // Beyond ten listings a second the driver ends the retention, as it may end at any time.
-            let event = match kind_of(node) {
-                Kind::Read => Event::News { node },
-                _ => Event::RetentionOver { node },
-            };
-            self.on(p, q, event);
+            self.hears_news(p, q, node);
         }
+    }
+
+    /// The watch that is awaited may have fired before.
+    fn awaits_old_news(&mut self, p: usize, q: usize, node: NodeId) {
+        let first = self.processes[p].queues[q].first;
+        if first.is_some_and(|own| own.key == node && own.awaits_news && own.fired == Some(true)) {
+            self.hears_news(p, q, node);
+        }
+    }
+
+    fn hears_news(&mut self, p: usize, q: usize, node: NodeId) {
+        // Beyond ten listings a second the driver ends the retention, as it may end at any time.
+        let event = match kind_of(node) {
+            Kind::Read => Event::News { node },
+            _ => Event::RetentionOver { node },
+        };
+        self.on(p, q, event);
     }
 
     fn family(&self, q: usize) -> Family {
@@ -224,6 +236,7 @@ impl World {
         if let Some(first) = first.filter(|first| first.key == node) {
             first.fired = fired;
             self.on(p, q, Event::Listed { node, sole });
+            self.awaits_old_news(p, q, node);
         }
     }
 
