@@ -676,9 +676,20 @@ impl QueueDriver {
         (end, step)
     }
 
-    /// Has the node of an ended hold contend again.
-    pub(super) fn requeue(self: &Arc<Self>, hold: HoldNumber) {
-        self.on(Event::Requeued { hold });
+    /// Queues up with the node of an ended hold, which contends again.
+    pub(super) fn requeue(
+        self: &Arc<Self>,
+        hold: HoldNumber,
+        request: Arc<Request>,
+        queued: &QueuedFlag,
+    ) -> Waiting {
+        let mut inner = self.inner.lock();
+        let requeued = inner.step(self, Event::Requeued { hold });
+        let joined = BootInstant::now();
+        let waiting = self.join_in(inner, request, Requester::current(), queued, joined);
+        // The entry begins behind the caller.
+        self.carry_out(requeued);
+        waiting
     }
 
     pub(super) fn node_gone(self: &Arc<Self>, node: NodeId) {

@@ -347,9 +347,7 @@ impl OwnedHold {
         self.state.finish(End::Released);
         self.state.close_fence();
         self.is_released = true;
-        let waiting = driver.join(request, Requester::current(), queued, BootInstant::now());
-        driver.requeue(self.number);
-        waiting
+        driver.requeue(self.number, request, queued)
     }
 }
 

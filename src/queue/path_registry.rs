@@ -13,7 +13,7 @@ pub(super) struct PathRegistry<T>(Mutex<Entries<T>>);
 #[derive(Debug)]
 struct Entries<T> {
     by_path: BTreeMap<LockPath, Vec<Weak<T>>>,
-    /// The number of paths at which unused entries are removed.
+    /// The number of paths at which those without a value in use are removed.
     sweep_at: usize,
 }
 
@@ -32,6 +32,7 @@ impl<T> PathRegistry<T> {
         let mut entries = self.0.lock();
         entries.sweep();
         let here = entries.by_path.entry(path.clone()).or_default();
+        here.retain(|value| value.strong_count() > 0);
         let found = here.iter().filter_map(Weak::upgrade).find(|value| matches(value));
         found.unwrap_or_else(|| {
             let new = new();
@@ -54,7 +55,7 @@ impl<T> PathRegistry<T> {
 }
 
 impl<T> Entries<T> {
-    /// Removes unused entries whenever there may be twice as many as after the last time.
+    /// Removes the paths without a value in use whenever there may be twice as many as after the last time.
     fn sweep(&mut self) {
         if self.by_path.len() < self.sweep_at {
             return;
@@ -64,5 +65,33 @@ impl<T> Entries<T> {
             !here.is_empty()
         });
         self.sweep_at = 2 * (self.by_path.len() + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(name: &str) -> LockPath {
+        LockPath::parse("path", name).expect("a path")
+    }
+
+    /// As for a service that takes one lock again and again.
+    #[test]
+    fn a_value_that_is_not_in_use_leaves_nothing() {
+        let registry = PathRegistry::new();
+        let entries = || registry.0.lock().by_path.values().map(Vec::len).sum::<usize>();
+        for number in 0..1_000 {
+            let value = registry.at(&path("/lock"), |_| true, || Arc::new(number));
+            assert_eq!((*value, entries()), (number, 1));
+        }
+        let kept = registry.at(&path("/lock"), |_| false, || Arc::new(0));
+        registry.at(&path("/lock"), |_| false, || Arc::new(1));
+        assert_eq!(registry.at(&path("/lock"), |_| true, || Arc::new(2)), kept);
+        assert_eq!(entries(), 1);
+        for number in 0..1_000 {
+            registry.at(&path(&format!("/{number}")), |_| true, || Arc::new(number));
+            assert!(entries() <= 4, "{}", entries());
+        }
     }
 }

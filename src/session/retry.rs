@@ -276,7 +276,12 @@ where
         let Some(pause) = pause else {
             break Error::gave_up(path, policy).because(failure.and_then(Failure::into_source));
         };
-        connection.pause(pause).await;
+        tokio::select! {
+            biased;
+            // The next try reports it.
+            () = connection.ended() => {}
+            () = connection.pause(pause) => {}
+        }
     };
     // An error of this try proves nothing about an earlier one that was not answered.
     match unanswered {

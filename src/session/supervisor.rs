@@ -298,6 +298,7 @@ impl Supervisor {
         let mut idle = IDLE_PROBES - 1;
         let (mut used, _budget) = session.watch_budget_gauges();
         used.set(session.used_watch_budget());
+        let mut renewals = session.lease.renewals();
         let event = loop {
             let lease_left = session.lease.end().map(|end| end.since(BootInstant::now()));
             tokio::select! {
@@ -320,6 +321,8 @@ impl Supervisor {
                         tracing::warn!(session = %format_args!("{:#x}", session.session_id()), "the lease ended: what was held is lost");
                     }
                 }
+                // While disconnected, the answer to an earlier request may begin the lease, and a hold with it.
+                _ = renewals.changed(), if lease_left.is_none() => {}
                 // Checked before probing: a broken connection must not vouch for its successor. Checked also while nothing is
                 // held: the first hold after a reconnect starts with the anchor of that reconnect.
                 _ = check_ticks.tick(), if answering => {
@@ -492,5 +495,37 @@ fn event_of(state: LinkState) -> Event {
         LinkState::AuthFailed => Event::AuthFailed,
         // No caller closes our client. The client closes itself when it cannot continue.
         LinkState::Expired | LinkState::Closed => Event::Over,
+    }
+}
+
+#[cfg(all(test, feature = "simulation"))]
+mod tests {
+    use super::*;
+    use crate::session::lease::LossPolicy;
+
+    const TIMEOUT: Duration = Duration::from_millis(600);
+
+    /// An answer that came before the disconnection is taken after it, and a hold begins.
+    #[tokio::test]
+    async fn a_lease_that_begins_while_disconnected_ends_in_time() {
+        let session = Session::without_client(TIMEOUT);
+        session.lease.check(BootInstant::now().after(TIMEOUT)).wake();
+        let settings = Connection::without_supervisor(&session).settings.clone();
+        let state = State::Suspended;
+        let mut supervisor = Supervisor::new(None, state, LockPath::root(), settings);
+        let sender = watch::Sender::new(LinkState::Disconnected);
+        let mut link = LinkWatch::Simulated(sender.subscribe());
+        let mut serving = pin!(supervisor.serve(&session, &mut link));
+        assert!(futures_util::poll!(&mut serving).is_pending());
+
+        let now = BootInstant::now();
+        session.lease.renew(now, now);
+        let term = session.lease.term(LossPolicy::Lease, now).expect("a term");
+        tokio::select! {
+            biased;
+            () = term.ended().cancelled() => {}
+            _ = serving => panic!("the session ends"),
+            () = sleep(10 * TIMEOUT) => panic!("nothing ends the term"),
+        }
     }
 }

@@ -170,6 +170,11 @@ where
         let joined = await_body(running, &stop, asked, self.grace).await;
         // The token is cancelled by a loss and by the release as well.
         let by_itself = !stop.is_cancelled();
+        if by_itself && joined.as_ref().is_err_and(JoinError::is_cancelled) {
+            // The runtime of the bodies has ended, so no further term can have one.
+            drop(hold.release().await);
+            return Err(Stopped::Ended(Error::closed().at(&state.path)));
+        }
         let is_short = began.elapsed() < SHORT_TERM;
         // The release ends the hold as it is called, and reports how the hold had ended before.
         let released = hold.release().await;

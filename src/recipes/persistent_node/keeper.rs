@@ -434,7 +434,11 @@ impl Keeper {
                 self.state.0.set_outcome(Err(error));
             }
             is_unsure = true;
-            retry.backoff(connection, &failure).await;
+            tokio::select! {
+                biased;
+                () = session.ended().cancelled() => {}
+                _ = retry.backoff(connection, &failure) => {}
+            }
         }
     }
 

@@ -85,7 +85,11 @@ impl TaskState {
         let held = async {
             let phase = phase.wait_for(|phase| phase.hold().is_some()).await;
             // The sender lives in `self`.
-            phase.ok().and_then(|phase| phase.hold().map(Hold::view))
+            // The hold may end in this instant, and the caller asks it again.
+            phase.ok().and_then(|phase| match &*phase {
+                Phase::Holding(hold) => Some(hold.view()),
+                _ => None,
+            })
         };
         tokio::select! {
             biased;

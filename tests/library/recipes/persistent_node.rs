@@ -374,3 +374,20 @@ async fn a_delete_is_not_repeated_on_the_znode_of_another_process() {
     assert!(hold.is_held());
     assert_eq!(data(&testbed, &theirs).await.as_deref(), Some("theirs"));
 }
+
+/// The servers refuse to delete the znode, so it goes with the session.
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_is_refused_does_not_delay_the_close_of_the_session() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let node = curator.persistent_node(format!("{}/x", testbed.path), "here").unwrap();
+    started(&node).await;
+    let no_delete = [anyone(Permission::READ | Permission::CREATE)];
+    testbed.admin.set_acl(&testbed.path, &no_delete).await.unwrap();
+    fails(within("the error", node.close()).await, ErrorKind::PermissionDenied);
+    // By now it waits for ten seconds before each try.
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let began = Instant::now();
+    assert_eq!(within("the close", curator.close()).await, Released::Confirmed);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    testbed.children_are(0).await;
+}

@@ -388,3 +388,22 @@ async fn a_health_check_sees_the_connection_and_the_lease() {
     assert_eq!(curator.session_lease_left(), Duration::ZERO);
     drop(refused);
 }
+
+/// The pause before the next try is longer than anybody waits for a close.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_pauses_hears_of_the_close() {
+    let (testbed, link, curator) = Testbed::with_link(Testbed::patient_builder).await;
+    let mutex = testbed.mutex(&curator.with_retry(RetryPolicy::forever(Duration::from_secs(600))));
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let lost = link.lose(Message::reply(Operation::List));
+    let refused = link.refuse();
+    let call = tokio::spawn(async move { mutex.participants().await });
+    within("the call", lost.struck()).await;
+    until(&curator, ConnectionState::Suspended).await;
+    let closing = tokio::spawn(async move { curator.close_timeout(Duration::from_secs(1)).await });
+    let began = Instant::now();
+    fails(within("the answer", call).await.unwrap(), ErrorKind::Closed);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    refused.heal();
+    closing.await.unwrap();
+}

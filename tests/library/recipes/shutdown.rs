@@ -195,3 +195,20 @@ fn a_run_whose_runtime_has_ended_is_finished_and_a_latch_is_over() {
         assert_eq!(is_over(&latch).await, ErrorKind::Closed);
     });
 }
+
+/// The session's runtime goes on, so each term would lead without a body.
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_bodies_have_no_runtime_any_more_is_finished() {
+    let (testbed, [curator, other]) = Testbed::with_curators().await;
+    let bodies = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let run = {
+        let _entered = bodies.enter();
+        testbed.selector(&curator).auto_requeue().run(async |_| ())
+    };
+    bodies.shutdown_background();
+    let error = within("the end", run.finished()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    testbed.children_are(0).await;
+    let next = testbed.selector(&other).run(async |_| ());
+    within("the next leader", async { next.await }).await.unwrap();
+}

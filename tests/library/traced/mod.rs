@@ -399,3 +399,21 @@ async fn a_runtime_that_ran_nothing_is_one_warning_a_minute() {
     }
     curator.close().await;
 }
+
+/// Its own lost hold is in nobody's way: the latch contends again with the same node.
+#[tokio::test(start_paused = true)]
+async fn a_latch_that_leads_again_on_its_node_is_no_warning() {
+    let notes = &*NOTES;
+    let testbed = Testbed::new().await;
+    let builder = testbed.builder().session_timeout(Duration::from_secs(12));
+    let (link, curator) = testbed.linked(builder).await;
+    let (latch, leads) = testbed.leading_latch(&curator).await;
+    let silence = link.stall(Direction::ToClient);
+    assert_eq!(within("the loss", leads.lost()).await, Loss::LeaseEnded);
+    silence.heal();
+    let again = within("the leadership", latch.leadership()).await.unwrap();
+    assert_eq!(again.node(), leads.node());
+    let words = [testbed.path.as_str(), "this very task holds"];
+    assert_eq!(notes.events(Level::WARN, &words), 0);
+    latch.close().await.unwrap();
+}

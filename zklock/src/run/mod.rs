@@ -104,14 +104,21 @@ impl Wait<'_> {
         let locks = locks.collect::<Result<Vec<_>, _>>()?;
         // Each process takes the locks in the same order: otherwise two processes could wait for each other.
         let lock = InterProcessMultiLock::new(locks)?.sorted_by_path();
-        let acquire = async {
-            match self.deadline {
-                Some(_) => lock.acquire_timeout(left(self.deadline)).await,
-                None if self.waits => lock.acquire().await,
-                None => lock.try_acquire().await,
+        let acquire = async || match self.deadline {
+            Some(_) => lock.acquire_timeout(left(self.deadline)).await,
+            None if self.waits => lock.acquire().await,
+            None => lock.try_acquire().await,
+        };
+        let acquired = async {
+            loop {
+                match acquire().await {
+                    // The lock of one path was lost while that of another was waited for. Nothing has run yet.
+                    Err(error) if error.loss().is_some() && self.waits => {}
+                    acquired => return acquired,
+                }
             }
         };
-        let held = self.wait(&arguments.paths, acquire, signals).await?;
+        let held = self.wait(&arguments.paths, acquired, signals).await?;
         ending.was_held = true;
         let watched =
             Watched::new(held.iter().map(|guard| guard.view())).since_its_start(self.curator);
@@ -209,6 +216,8 @@ impl Wait<'_> {
                 let why = format!("no answer of the servers about {paths} within {within}");
                 Err(Failure::unavailable(why))
             }
+            // Before the command began, so 76 would be wrong.
+            Err(error) if error.loss().is_some() => Err(Failure::unavailable(error.to_string())),
             Err(error) => {
                 let explained = mixed::explained(curator, error, self.kind());
                 Err(signals.unless_ended(explained).await?)

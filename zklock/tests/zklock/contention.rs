@@ -1,5 +1,8 @@
 //! Who gets a lock, and who waits.
 
+use std::ops::Deref;
+
+use zookeeper_recipes_dev::{children, eventually};
 use zookeeper_testkit::{FaultProxy, Operation};
 
 use crate::support::scene::Scene;
@@ -29,6 +32,28 @@ async fn several_paths_are_held_at_once_or_not_at_all() {
         scene.zklock(["run", &a, "-n", "--", "true"]).ended().await.quietly(0);
     }
     guard.release().await.unwrap();
+    scene.end().await;
+}
+
+/// A third party takes the first of two locks from a run that waits for the second. Nothing has run yet, so nothing is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_loses_one_path_while_it_waits_for_another_begins_again() {
+    let scene = Scene::new().await;
+    let (a, b) = (format!("{}/a", scene.path), format!("{}/b", scene.path));
+    let curator = scene.curator().await;
+    let guard = curator.mutex(&b).unwrap().acquire().await.unwrap();
+    let tool = scene.zklock(["run", &a, &b, "-w", "10m", "--", "sh", "-c", "exit 3"]);
+    let running = tool.env("ZKLOCK_SESSION_TIMEOUT", "6s").start();
+    eventually("it waits", async || children(&scene.deref().admin, &b).await.len() == 2).await;
+    let lost = children(&scene.deref().admin, &a).await;
+    scene.remove(&format!("{a}/{}", lost[0])).await;
+    eventually("it begins again", async || {
+        let now = children(&scene.deref().admin, &a).await;
+        now.len() == 1 && now != lost
+    })
+    .await;
+    guard.release().await.unwrap();
+    running.ended().await.quietly(3);
     scene.end().await;
 }
 
