@@ -364,7 +364,8 @@ impl Default for CuratorBuilder {
 impl CuratorBuilder {
     /// Sets for how long the servers keep a session, and so its locks, after they last heard of the session: 15 s by default
     /// (Curator: 60 s).
-    /// The server bounds the timeout, by default to 2 to 20 of its ticks of 2 s. With the default:
+    /// The server bounds the timeout, by default to 2 to 20 of its ticks of 2 s. The library counts with what was asked for if the
+    /// server grants more. With the default:
     ///
     /// * the lock of a crashed process passes to the next waiter after 15 s and a tick of the server;
     /// * a hold lasts until two thirds of the timeout, 10 s, have passed since the last answered probe. An outage of all servers

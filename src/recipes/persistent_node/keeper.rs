@@ -183,7 +183,23 @@ impl Keeper {
             };
             self.refuse(&error);
             // The policy is endless.
-            retry.backoff(&connection, &error).await;
+            let paused = retry.backoff(&connection, &error);
+            if self.hold.is_none() {
+                paused.await;
+                continue;
+            }
+            // A write was refused, and the znode is ours for as long as it is there.
+            let limit = (!follower.is_watched()).then_some(session.timeout() / 6);
+            tokio::select! {
+                biased;
+                event = follower.changed(limit) => {
+                    must_create = event == Some(NodeEvent::Deleted);
+                    if must_create {
+                        self.is_deleted();
+                    }
+                }
+                _ = paused => {}
+            }
         }
     }
 
@@ -293,11 +309,11 @@ impl Keeper {
             return Ok(follower.changed(limit).await);
         }
         self.taken_by.send_replace(None);
-        self.failed = None;
         self.hold(session, &node).await;
         if !self.write(session, &node).await? {
             return Ok(None);
         }
+        self.failed = None;
         let Some(hold) = &self.hold else { return Ok(None) };
         tokio::select! {
             biased;

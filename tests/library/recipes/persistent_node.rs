@@ -391,3 +391,23 @@ async fn a_delete_that_is_refused_does_not_delay_the_close_of_the_session() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     testbed.children_are(0).await;
 }
+
+/// Its data cannot be written, and the next try is ten seconds away.
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_does_not_hide_the_deletion() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let acls = [anyone(Permission::READ | Permission::CREATE | Permission::DELETE)];
+    let curator = curator.with_acls(Acls::new(&acls));
+    let node = curator.persistent_node(format!("{}/x", testbed.path), "here").unwrap();
+    let hold = started(&node).await;
+    fails(within("the error", node.set_data("there")).await, ErrorKind::PermissionDenied);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert!(hold.is_held());
+    testbed.remove(node.path()).await;
+    let began = Instant::now();
+    assert_eq!(within("the loss", hold.lost()).await, Loss::NodeDeleted);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    let next = started(&node).await;
+    assert_eq!(data(&testbed, &node).await.as_deref(), Some("there"));
+    assert!(next.is_held());
+}
