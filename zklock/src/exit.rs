@@ -75,14 +75,14 @@ impl Failure {
         Self::new(code, "")
     }
 
-    /// A file or a folder that cannot be written: a usage error if it was badly chosen, and an internal one otherwise,
+    /// A file or a folder that cannot be read or written: a usage error if it was badly chosen, and an internal one otherwise,
     /// such as for a full disk.
-    pub(crate) fn unwritable(option: &str, path: &Path, error: &io::Error) -> Self {
+    pub(crate) fn unusable_file(option: &str, path: &Path, error: &io::Error) -> Self {
         use io::ErrorKind::{
             AlreadyExists, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound,
             PermissionDenied, ReadOnlyFilesystem,
         };
-        let wrong = format!("{option}: cannot write to {}: {error}", path.display());
+        let wrong = format!("{option}: cannot use {}: {error}", path.display());
         match error.kind() {
             AlreadyExists | InvalidFilename | InvalidInput | IsADirectory | NotADirectory
             | NotFound | PermissionDenied | ReadOnlyFilesystem => Self::usage(wrong),

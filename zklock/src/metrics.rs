@@ -217,7 +217,7 @@ impl Metrics {
     }
 
     fn failure(&self, error: &io::Error) -> Failure {
-        Failure::unwritable("--metrics-file", &self.file, error)
+        Failure::unusable_file("--metrics-file", &self.file, error)
     }
 
     fn warn(&self, error: &io::Error) {

@@ -36,7 +36,7 @@ pub(crate) fn man(folder: Option<&Path>) -> Outcome {
         }
         Ok(())
     });
-    written.map_err(|error| Failure::unwritable("--dir", folder, &error))?;
+    written.map_err(|error| Failure::unusable_file("--dir", folder, &error))?;
     Ok(0)
 }
 

@@ -188,7 +188,7 @@ impl PersistentNode {
         self.hold().map_or(Duration::ZERO, |hold| hold.session_lease_left())
     }
 
-    /// Replaces the data, and waits until the znode has them. Only our own znode is written. If the node is not there, it will be
+    /// Replaces the data, and waits until the znode has them: [`start`](Self::start) the node first. Only our own znode is written. If the node is not there, it will be
     /// created with these data. If an answer is missing, the znode is read and written again, so the outcome is always known.
     ///
     /// # Cancel safety

@@ -58,7 +58,7 @@ impl Wait<'_> {
         let Some(file) = self.arguments.slot_file.clone() else { return Ok(slots) };
         let reading = file.clone();
         let number = in_time(move || read(&reading)).await;
-        let number = number.map_err(|error| Failure::unwritable(OPTION, &file, &error))?;
+        let number = number.map_err(|error| Failure::unusable_file(OPTION, &file, &error))?;
         match number {
             Some(number) if number < slots.count() => Ok(slots.prefer(number)?),
             Some(number) => {
@@ -77,7 +77,7 @@ impl Wait<'_> {
         let writing = file.clone();
         if let Err(error) = in_time(move || files::replace(&writing, &format!("{number}\n"))).await
         {
-            let failure = Failure::unwritable(OPTION, &file, &error);
+            let failure = Failure::unusable_file(OPTION, &file, &error);
             Event::Warning.say(&format!("{failure}; the number {number} is not remembered"));
         }
     }

@@ -99,7 +99,8 @@ fn a_read_write_lock_in_small_sizes() {
         ("rk wk,r", "", NONE),
         ("w w", "w", COMPANION),
         ("w w r", "w", COMPANION),
-        ("wd w r ro", "w", NONE),
+        ("wd w ro", "w", NONE),
+        ("wd r ro", "w", NONE),
     ];
     let met = explore_all(sizes);
     let all = [
@@ -130,6 +131,7 @@ fn larger_sizes() {
         ("l l", "l", Faults { cuts: 2, ..LAPSE }),
         ("lk l,l", "l", WITHDRAWAL),
         ("w w r ro", "w", WITHDRAWAL),
+        ("wd w r ro", "w", NONE),
         ("w w,r", "w", COMPANION),
         ("r r,w r", "", NONE),
         ("r r r,w", "w", NONE),
