@@ -168,7 +168,7 @@ ls a~~b | | 64 | "a~~b"
 revoke {path} --node _c_none | | 64 | --node~_c_none:~no~name~of~a~contender's~node
 break {path} --all --node x | | 64 | cannot~be~used~with
 completions tcsh | | 64 | tcsh
-man --dir {script} | | 64 | --dir:~cannot~write~to~{script}
+man --dir {script} | | 64 | --dir:~cannot~use~{script}
 run {path} --log-format= -- touch ran | | 64 | --log-format
 run {path} --log-format yaml -- touch ran | | 64 | yaml --log-format
 run {path} -- touch ran | ZKLOCK_LOG_FORMAT=yaml | 64 | yaml
@@ -177,7 +177,7 @@ run {path} -c exit~3 | ZKLOCK_VERBOSE=no ZKLOCK_LOG_FORMAT=text | 3 |
 run {path} -c exit~3 | RUST_LOG= | 3 |
 run {path} -c exit~3 | RUST_LOG=[x | 3 | RUST_LOG=[x~is~not~used
 run {path} --metrics-file= -- touch ran | | 64 | --metrics-file
-run {path} --metrics-file / -- touch ran | | 64 | --metrics-file:~cannot~write~to~/: regular
+run {path} --metrics-file / -- touch ran | | 64 | --metrics-file:~cannot~use~/: regular
 run {path} --metrics-file /dev/null -- touch ran | | 64 | /dev/null regular
 run {path} --metrics-file .. -- touch ran | | 64 | --metrics-file regular
 run {path} --metrics-file /no/such/folder/x.prom -- touch ran | | 64 | /no/such/folder/x.prom
