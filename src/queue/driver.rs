@@ -805,7 +805,7 @@ impl QueueDriver {
         }
         if !exhausted.is_empty() {
             let closed = closed_error(self.connection()).await;
-            // They are callers until then, so that none is lost if this future is dropped.
+            // These callers stay in the queue until then, so that none is lost if this future is dropped.
             let failed = self.inner.lock().remove(|ticket, _| exhausted.contains(&ticket));
             refuse(failed, |request| request.gave_up(closed.clone(), cause.clone()));
             // The others may need another node.

@@ -241,14 +241,15 @@ enum NodeState {
     Retained(Node),
 }
 
-/// What an entry does.
+/// The activity of an entry.
 #[derive(Clone, Debug)]
 enum Progress {
-    /// It creates a node, or waits with it. The first of the waiters may hold by the node.
+    /// The entry creates a node, or waits with it. The first of the waiters may hold by the node.
     Attempt(Attempt),
-    /// An attempt failed. It may pause until somebody joins who has not failed yet.
+    /// No attempt has begun since the last one failed, or since a lost hold was put back. The entry may pause until a caller joins,
+    /// which has had no failure yet.
     Pause,
-    /// It stops what it does, because the node of the attempt is for none of the waiters, or the pause is over.
+    /// The entry is to stop what it does: the node of the attempt is for none of the waiters, or the pause is over.
     Stop,
 }
 

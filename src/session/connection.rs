@@ -242,6 +242,15 @@ impl Connection {
         }
     }
 
+    /// Pauses as [`pause`](Self::pause) does, and returns early when no session will be opened any more, which the next try reports.
+    pub(crate) async fn pause_unless_ended(&self, pause: Duration) {
+        tokio::select! {
+            biased;
+            () = self.ended() => {}
+            () = self.pause(pause) => {}
+        }
+    }
+
     /// Repeats `operation` under `policy` while it fails for a reason that may pass.
     pub(crate) async fn retried<T, F>(
         &self,

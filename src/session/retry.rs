@@ -276,12 +276,7 @@ where
         let Some(pause) = pause else {
             break Error::gave_up(path, policy).because(failure.and_then(Failure::into_source));
         };
-        tokio::select! {
-            biased;
-            // The next try reports it.
-            () = connection.ended() => {}
-            () = connection.pause(pause) => {}
-        }
+        connection.pause_unless_ended(pause).await;
     };
     // An error of this try proves nothing about an earlier one that was not answered.
     match unanswered {

@@ -104,15 +104,13 @@ impl Candidate {
         }
     }
 
-    /// Pauses before the next try. Returns early when a server answers again, and when no session will be opened again, which the
-    /// next try reports.
+    /// Pauses before the next try. Returns early when a server answers again, and when the connection closes or has ended.
     pub(super) async fn pause(&self, pause: Duration) {
         let connection = self.recipe.curator.connection();
         tokio::select! {
             biased;
             () = connection.closing().cancelled() => {}
-            () = connection.ended() => {}
-            () = connection.pause(pause) => {}
+            () = connection.pause_unless_ended(pause) => {}
         }
     }
 }

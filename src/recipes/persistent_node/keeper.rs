@@ -170,10 +170,7 @@ impl Keeper {
                 }
                 Ok(Some(node)) => match self.until_changed(session, &mut follower, node).await {
                     Ok(event) => {
-                        must_create = event == Some(NodeEvent::Deleted);
-                        if must_create {
-                            self.is_deleted();
-                        }
+                        must_create = self.hears_of_a_deletion(event);
                         retry.restart();
                         continue;
                     }
@@ -189,14 +186,10 @@ impl Keeper {
                 continue;
             }
             // A write was refused, and the znode is ours for as long as it is there.
-            let limit = (!follower.is_watched()).then_some(session.timeout() / 6);
             tokio::select! {
                 biased;
-                event = follower.changed(limit) => {
-                    must_create = event == Some(NodeEvent::Deleted);
-                    if must_create {
-                        self.is_deleted();
-                    }
+                event = changed(&mut follower, session) => {
+                    must_create = self.hears_of_a_deletion(event);
                 }
                 _ = paused => {}
             }
@@ -296,8 +289,6 @@ impl Keeper {
         follower: &mut NodeFollower,
         node: Node,
     ) -> Result<Option<NodeEvent>, Error> {
-        // About as often as the session lease is renewed.
-        let limit = (!follower.is_watched()).then_some(session.timeout() / 6);
         let is_ours = self.created.as_mut().is_some_and(|created| {
             let may_be_its = created.is_there || created.is_unsure;
             created.is_there = may_be_its && node.owner == session.session_id();
@@ -306,7 +297,7 @@ impl Keeper {
         });
         if !is_ours {
             self.is_taken_by(&node);
-            return Ok(follower.changed(limit).await);
+            return Ok(changed(follower, session).await);
         }
         self.taken_by.send_replace(None);
         self.hold(session, &node).await;
@@ -320,7 +311,7 @@ impl Keeper {
             () = hold.state().ended().cancelled() => Ok(None),
             // The senders live in the handles, and the last one closes the node.
             Ok(()) = self.wanted.changed() => Ok(None),
-            event = follower.changed(limit) => Ok(event),
+            event = changed(follower, session) => Ok(event),
         }
     }
 
@@ -386,6 +377,15 @@ impl Keeper {
             let data = data.escape_ascii();
             tracing::warn!(%path, %session, %data, "another session or Curator has this znode; waits until it is deleted");
         }
+    }
+
+    /// Takes an event of the znode. Returns true if the znode is deleted.
+    fn hears_of_a_deletion(&mut self, event: Option<NodeEvent>) -> bool {
+        let is_deleted = event == Some(NodeEvent::Deleted);
+        if is_deleted {
+            self.is_deleted();
+        }
+        is_deleted
     }
 
     /// No znode is at the path.
@@ -465,4 +465,10 @@ impl Keeper {
         let node = behind_barrier(session, &format!("{path}_b_"), look).await?;
         Ok(node.is_some_and(|node| node.owner == session.session_id()))
     }
+}
+
+/// Waits until the watch fires; without one, about as long as between two renewals of the session lease.
+async fn changed(follower: &mut NodeFollower, session: &Session) -> Option<NodeEvent> {
+    let limit = (!follower.is_watched()).then_some(session.timeout() / 6);
+    follower.changed(limit).await
 }

@@ -233,7 +233,9 @@ async fn the_hold_ends_with_the_znode() {
     let no_create = [anyone(Permission::READ | Permission::DELETE)];
     testbed.admin.set_acl(&testbed.path, &no_create).await.unwrap();
     testbed.remove(node.path()).await;
+    let began = Instant::now();
     assert_eq!(within("the loss", hold.lost()).await, Loss::NodeDeleted);
+    assert!(began.elapsed() < Duration::from_secs(1), "the watch tells: {:?}", began.elapsed());
     fails(within("the error", node.start()).await, ErrorKind::PermissionDenied);
     assert_eq!(node.state(), PersistentNodeState::Absent);
 }
