@@ -9,6 +9,7 @@ use zookeeper_recipes::interop::{ContenderFilter, ContenderKind};
 use zookeeper_recipes::{Curator, Error, FencingToken, InterProcessMutex, Participant};
 
 use crate::exit::Failure;
+use crate::records;
 use crate::text;
 use crate::tree;
 
@@ -233,10 +234,17 @@ pub(crate) fn chosen(contenders: Vec<Contender>, node: Option<&str>) -> Vec<Cont
     contenders.into_iter().filter(is_meant).collect()
 }
 
+/// Where the contenders of a key are.
+const BELOW: &str = "the runs of its keys are at PATH/runs/KEY, see zklock ls";
+
 /// The message if no contender was chosen.
 pub(crate) async fn nobody(curator: &Curator, path: &str, node: Option<&str>) -> String {
     match node {
+        Some(node) if node.starts_with("runs/") => format!("{node} is not at {path}: {BELOW}"),
         Some(node) => format!("{node} is not at {path}"),
+        None if !records::runs(curator, path).await.is_empty() => {
+            format!("nobody holds {path}: {BELOW}")
+        }
         None => match tree::in_place_of_a_lock(curator, path).await {
             Some(other) => other,
             None => format!("nobody holds {path}"),

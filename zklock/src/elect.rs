@@ -47,7 +47,7 @@ async fn take_part(
     let latch = curator.leader_latch(&arguments.path)?;
     signals.unless_ended(nesting::check(curator, &arguments.path, |_, _| true)).await??;
     let outcome = if arguments.command.is_empty() {
-        announce(curator, &latch, Ends::new(signals)).await
+        announce(arguments, curator, &latch, Ends::new(signals)).await
     } else {
         Candidate { arguments, settings, curator, latch: &latch }.stand(&mut signals).await
     };
@@ -57,23 +57,36 @@ async fn take_part(
 }
 
 /// Prints each change until `zklock` has to end.
-async fn announce(curator: &Curator, latch: &LeaderLatch, mut ends: Ends) -> Outcome {
+async fn announce(
+    arguments: &Elect,
+    curator: &Curator,
+    latch: &LeaderLatch,
+    mut ends: Ends,
+) -> Outcome {
     loop {
         ends.print("follower\n").await?;
         let term = match ends.unless_ended(latch.leadership()).await? {
             Ok(term) => term,
             Err(error) => return Err(mixed::explained(curator, error, Kind::Leader).await),
         };
+        match ends.unless_ended(mixed::check(curator, &arguments.path, Kind::Leader)).await? {
+            Err(error) if error.is_transient() => {}
+            checked => checked??,
+        }
         Watched::new([term.view()]).record();
         ends.print(&format!("leader {}\n", term.fencing_token())).await?;
-        ends.unless_ended(term.cancellation_token().cancelled_owned()).await?;
+        let loss = ends.unless_ended(term.lost()).await?;
+        if arguments.once {
+            return Err(Failure::new(LOST, format!("lost {}: {loss}", arguments.path)));
+        }
         released();
     }
 }
 
-/// Records that the leadership is lost, unless that is recorded.
+/// Records that the leadership is lost, unless that is recorded, and that this process stands again.
 fn released() {
     metrics::lost();
+    metrics::waits();
     log::holds(Vec::new());
 }
 
@@ -117,8 +130,9 @@ impl Candidate<'_> {
             let (failure, stands_again) = match self.lead(&leadership, signals).await {
                 Ok(end) => match end.failure(leadership.loss()) {
                     None => return Ok(end.code),
-                    // A command that ended by itself is not started again. One that was ended is, in the next term.
-                    Some(failure) => (failure, end.cause.is_some()),
+                    // A command that ended by itself, or that was told to end, is not started again. One that was ended is, in the
+                    // next term.
+                    Some(failure) => (failure, end.cause.is_some() && !end.was_told_to_end),
                 },
                 // The leadership was lost before the command was started.
                 Err(failure) if failure.code() == LOST => (failure, true),

@@ -64,7 +64,7 @@ struct Metrics {
     is_warned: AtomicBool,
 }
 
-/// Exactly one of these is set, until this process ends.
+/// At most one of these is set.
 struct Progress {
     waits_since: Option<Instant>,
     holds_since: Option<Instant>,
@@ -126,11 +126,22 @@ pub(crate) fn acquired() {
 /// Records that the lock is lost. A second call for the same hold does nothing.
 pub(crate) fn lost() {
     record(|values, progress, now| {
-        progress.waits_since.get_or_insert(now);
         if progress.end_hold(values, now) {
             *values.entry(LOSSES).or_default() += 1.0;
         }
     });
+}
+
+/// Records that the hold has ended, and was not lost.
+pub(crate) fn released() {
+    record(|values, progress, now| {
+        progress.end_hold(values, now);
+    });
+}
+
+/// Records that this process waits again, after a loss.
+pub(crate) fn waits() {
+    record(|_, progress, now| progress.waits_since = Some(now));
 }
 
 /// Records the end of this process, and waits a while until that is written.

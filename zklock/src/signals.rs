@@ -84,8 +84,12 @@ pub(crate) fn interrupted_alone() {
 
 /// Ends like a program that a terminal interrupts, if an interrupt came: after any other end, whatever the exit code,
 /// a shell's loop continues. If only the command got the interrupt, the other processes of our group, such as the
-/// shell, get it now.
+/// shell, get it now. The kernel drops a signal that the first process of a container sends to itself, and nobody waits for that
+/// process in a shell.
 pub(crate) fn end_as_interrupted() {
+    if std::process::id() == 1 {
+        return;
+    }
     if ALONE.load(Ordering::Relaxed) {
         let _ = kill_current_process_group(Signal::INT);
     }

@@ -30,6 +30,8 @@ const ASK_EACH: Duration = Duration::from_millis(20);
 const FIRST_LINE: Duration = Duration::from_secs(10);
 const NEXT_LINE: Duration = Duration::from_secs(60);
 
+const SILENCE: &str = "no server answers";
+
 /// The messages during a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Messages {
@@ -127,7 +129,10 @@ async fn remind(what: impl AsyncFn() -> String) -> Infallible {
 async fn queue_now(curator: &Curator, paths: &[String]) -> String {
     match timeout(ASK, Queue::read(curator, paths)).await {
         Ok(Some(queue)) => queue.shown(),
-        _ => format!("{}: no server answers", paths.join(", ")),
+        _ => {
+            let why = if is_connected(curator) { "its queue is not read yet" } else { SILENCE };
+            format!("{}: {why}", paths.join(", "))
+        }
     }
 }
 
@@ -149,7 +154,7 @@ async fn follow(curator: &Curator, paths: &[String]) -> Infallible {
         if (queue.is_some() || !is_connected) && said.as_ref() != Some(&news) {
             let text = match &queue {
                 Some(queue) if is_connected => queue.shown(),
-                _ => format!("{}: no server answers", paths.join(", ")),
+                _ => format!("{}: {SILENCE}", paths.join(", ")),
             };
             Event::Waiting.say(&format!("waiting for {text}"));
             said = Some(news);

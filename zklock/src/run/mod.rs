@@ -3,6 +3,7 @@
 mod once;
 mod slot;
 
+use std::slice;
 use std::sync::Arc;
 
 use tokio::time::{Duration, Instant, timeout};
@@ -204,6 +205,9 @@ impl Wait<'_> {
         match acquired {
             Ok(held) => Ok(held),
             Err(error) if error.is_busy() => {
+                // Of several paths, the one that is busy.
+                let busy = paths.iter().find(|path| error.path() == Some(path));
+                let paths = busy.map_or(paths, slice::from_ref);
                 let held = timeout(FAREWELL.min(left(self.end)), self.held(paths));
                 let held = signals.unless_ended(held).await?.ok().flatten();
                 let other = held.as_ref();

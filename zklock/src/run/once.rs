@@ -9,6 +9,7 @@ use zookeeper_recipes::{Error, Hold, InterProcessOnce, OnceOutcome};
 use super::{Ending, Wait, left, within_session};
 use crate::exit::{Failure, LOST, Outcome};
 use crate::log::Event;
+use crate::metrics;
 use crate::nesting;
 use crate::signals::Signals;
 use crate::supervision::Watched;
@@ -63,24 +64,34 @@ impl Wait<'_> {
         } else {
             drop(run.succeeded);
         }
-        let unrecorded = |why: &str| {
+        let unconfirmed = |why: &str| {
+            metrics::released();
             let why = format!(
-                "the command ended with {}, but its key {key} is not recorded, so it may run again: {why}",
+                "the command ended with {}, but the record of its key {key} is not confirmed, so it may run again: {why}",
                 end.code
             );
             Err(Failure::new(LOST, why))
         };
         let recorded = within_session(self.curator, run.task.join_next());
-        match signals.unless_ended(recorded).await? {
+        let ended = tokio::select! {
+            biased;
+            ended = recorded => ended.ok_or("no server answered in time"),
+            _ = signals.ending() => Err("a signal ended the wait for it"),
+        };
+        match ended {
             // A command that failed leaves no record, so only the release is unconfirmed.
-            None if end.code != 0 => {
+            Err(_) if end.code != 0 => {
                 ending.is_unconfirmed = true;
                 Ok(end.code)
             }
-            None => unrecorded("no server confirmed the record"),
-            Some(Some(Ok(Err(Some(error))))) => unrecorded(&Failure::from(error).to_string()),
-            Some(Some(Ok(_))) => Ok(end.code),
-            Some(_) => Err(Failure::reported(crate::exit::INTERNAL)), // the panic was reported
+            Err(why) => unconfirmed(why),
+            Ok(Some(Ok(Err(Some(error))))) if error.loss().is_some() => {
+                metrics::lost();
+                unconfirmed(&Failure::from(error).to_string())
+            }
+            Ok(Some(Ok(Err(Some(error))))) => unconfirmed(&Failure::from(error).to_string()),
+            Ok(Some(Ok(_))) => Ok(end.code),
+            Ok(_) => Err(Failure::reported(crate::exit::INTERNAL)), // the panic was reported
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGCONT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 use tokio::time::{Sleep, sleep};
 use zookeeper_recipes::Loss;
 
@@ -30,6 +30,9 @@ use crate::text;
 const AGAIN: Duration = Duration::from_millis(50);
 /// The longest such pause; a process that hangs in the kernel is not worth more.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A process that runs notices the end of the lease sooner.
+const NOTICED: Duration = Duration::from_secs(1);
 
 /// The exit code of a killed command, as in a shell.
 const KILLED: u8 = 128 + 9;
@@ -57,7 +60,7 @@ pub(crate) struct End {
     pub(crate) code: u8,
     /// The reason why the command was ended, if it did not end by itself.
     pub(crate) cause: Option<Cause>,
-    /// What the end of a lease says of the servers.
+    /// Why the lease was not renewed.
     silence: String,
     /// What an ended command got.
     sent: String,
@@ -67,6 +70,8 @@ pub(crate) struct End {
     is_reported: bool,
     /// True if the command ended before the lease did.
     in_time: bool,
+    /// True if this process was told to end while the command ran.
+    pub(crate) was_told_to_end: bool,
     /// True if one of the command's processes could not be ended.
     is_refused: bool,
 }
@@ -111,6 +116,8 @@ impl Supervisor {
             supervised,
             lease_end,
             loss: None,
+            is_late: false,
+            was_told_to_end: false,
             overdue: None,
             wants_terminal: false,
             is_refused: false,
@@ -121,6 +128,7 @@ impl Supervisor {
         let (code, cause, at) = match last {
             Some(Report::Ended(Ended { code, interrupted, cause, at })) => {
                 if interrupted && watch.supervised.has_terminal() {
+                    watch.was_told_to_end = true;
                     signals::interrupted_alone();
                 }
                 if self.verbose {
@@ -141,12 +149,24 @@ impl Supervisor {
                 (KILLED, Some(Cause::Lost), None)
             }
         };
-        let Watch { path, loss, lease_end, is_refused, .. } = watch;
-        let is_reported = loss.is_some() && on_lost == OnLost::Warn;
-        let in_time = at.is_some_and(|at| at <= lease_end);
-        let silence = self.silence();
-        let sent = self.sent(cause);
-        Ok(End { path, code, cause, silence, sent, loss, is_reported, in_time, is_refused })
+        let Watch { path, loss, lease_end, is_late, was_told_to_end, is_refused, .. } = watch;
+        let silence = if is_late {
+            "zklock was stopped, or its machine slept, until the session lease had ended".to_owned()
+        } else {
+            self.silence()
+        };
+        Ok(End {
+            path,
+            code,
+            cause,
+            silence,
+            sent: self.sent(cause),
+            loss,
+            is_reported: loss.is_some() && on_lost == OnLost::Warn,
+            in_time: at.is_some_and(|at| at <= lease_end),
+            was_told_to_end,
+            is_refused,
+        })
     }
 
     /// Says for how long no server has answered when TERM is sent.
@@ -210,6 +230,10 @@ struct Watch<'a> {
     /// The end of the lease, as last sent to the supervisor.
     lease_end: BootInstant,
     loss: Option<Loss>,
+    /// True if this process noticed the end of the lease long after it.
+    is_late: bool,
+    /// True if a signal that ends programs was passed on.
+    was_told_to_end: bool,
     /// Fires when the supervisor should have ended the command by itself; this process then kills the command.
     overdue: Option<Pin<Box<Sleep>>>,
     /// True while the command waits for the foreground of the terminal.
@@ -238,10 +262,13 @@ impl Watch<'_> {
             }
             tokio::select! {
                 biased;
-                report = self.supervised.report() => match report? {
-                    last @ (Report::Ended(_) | Report::Failed { .. }) => return Some(last),
-                    report => self.take(&report),
-                },
+                report = self.supervised.report() => {
+                    self.compare_clock();
+                    match report? {
+                        last @ (Report::Ended(_) | Report::Failed { .. }) => return Some(last),
+                        report => self.take(&report),
+                    }
+                }
                 loss = &mut lost, if self.loss.is_none() => self.lost(loss),
                 () = due(&mut self.overdue) => self.kill(),
                 signal = signals.any() => self.pass_on(signal),
@@ -255,7 +282,14 @@ impl Watch<'_> {
         }
     }
 
+    /// Notes whether this process was asleep while the lease ended.
+    fn compare_clock(&mut self) {
+        let is_over = BootInstant::now() >= self.lease_end.after(NOTICED);
+        self.is_late |= is_over && self.loss.is_none();
+    }
+
     fn lost(&mut self, loss: Loss) {
+        self.compare_clock();
         self.loss = Some(loss);
         metrics::lost();
         self.supervised.order(Order::Lost);
@@ -283,6 +317,7 @@ impl Watch<'_> {
         if signal == SIGCONT {
             self.offer_terminal();
         }
+        self.was_told_to_end |= [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal);
         self.supervised.order(Order::Signal(signal));
     }
 

@@ -28,7 +28,9 @@ async fn several_paths_are_held_at_once_or_not_at_all() {
     let guard = curator.mutex(&b).unwrap().acquire().await.unwrap();
     for options in [["-n", "-v"], ["-w", "3"]] {
         let tool = scene.zklock(["run", &a, &b]).args(options).args(["--", "true"]);
-        tool.ended().await.last_line(75, &[&b]);
+        let ended = tool.ended().await;
+        let line = ended.last_line(75, &[&format!("{b} is busy")]);
+        assert!(!line.contains(&a), "{line}");
         scene.zklock(["run", &a, "-n", "--", "true"]).ended().await.quietly(0);
     }
     guard.release().await.unwrap();

@@ -78,6 +78,30 @@ async fn who_loses_the_leadership_ends_the_command_and_stands_again() {
     scene.end().await;
 }
 
+/// The command hears of it, and lives until the loss ends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_told_to_end_does_not_stand_again_after_a_loss() {
+    const STAYS_ON: &str = r#"exec 9>"$LIFE"; trap 'echo TERM >&9' TERM
+        echo up >&9; while :; do sleep 1000 & wait; done"#;
+    let scene = Scene::new().await;
+    for is_told_first in [true, false] {
+        let mut life = scene.lifeline();
+        let running = life.up(elect(&scene, &["--kill-after=2s"], STAYS_ON)).await;
+        if is_told_first {
+            running.signal(Signal::SIGTERM);
+            life.says("TERM").await;
+        }
+        scene.taken().await;
+        life.says("TERM").await;
+        if !is_told_first {
+            running.signal(Signal::SIGTERM);
+        }
+        running.ended().await.one_line(76, &["lost ", &scene.path]);
+        life.end().await;
+    }
+    scene.end().await;
+}
+
 /// The command ends before the lease does, so the leadership lasts a little longer, and no command is started in the rest of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_that_ends_the_command_is_one_loss() {
@@ -121,6 +145,22 @@ async fn with_once_a_lost_leadership_is_76() {
         running.ended().await.one_line(76, &["lost ", &scene.path]);
         scene.children_are(0).await;
     }
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_command_once_and_another_recipe_end_it_as_with_one() {
+    let scene = Scene::new().await;
+    let mut one = scene.zklock(["elect", &scene.path, "--once"]).start();
+    one.stdout.says("leader").await;
+    scene.taken().await;
+    one.ended().await.one_line(76, &["lost ", &scene.path]);
+    let curator = scene.curator().await;
+    let permit = curator.semaphore(&scene.path, 1).unwrap().acquire().await.unwrap();
+    let beside = scene.zklock(["elect", &scene.path]).ended().await;
+    assert!(beside.one_line(64, &[&scene.path]).contains("semaphore"), "{beside}");
+    assert!(!beside.text().contains("leader"), "{beside}");
+    permit.release().await.unwrap();
     scene.end().await;
 }
 

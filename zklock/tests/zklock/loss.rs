@@ -69,7 +69,7 @@ const LEAVES: [&str; 3] = [
 const ROWS: [Row; 26] = [
     (Stalled, "", STUBBORN, Some(2), 76, LOST),
     (Refused, "", STUBBORN, Some(2), 76, LOST),
-    (Stopped, "", STUBBORN, Some(2), 76, LOST),
+    (Stopped, "", STUBBORN, Some(2), 76, &["lost ", "zklock was stopped", "the command was ended"]),
     (Killed, "", STUBBORN, Some(0), -1, &[]),
     (Stalled, "--on-lost=kill", STUBBORN, Some(0), 76, LOST),
     (Stopped, "--on-lost=kill", STUBBORN, Some(0), 76, LOST),

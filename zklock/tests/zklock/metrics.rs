@@ -175,9 +175,12 @@ async fn a_loss_that_ends_the_command_counts_once() {
     let (scene, mut life, _) = Scene::staged().await;
     let file = File::new(&scene);
     let running = life.up(scene.run_with([file.option()], STAYS)).await;
+    eventually("the acquisition is written", async || file.all()[4] == Some(1.0)).await;
+    let waited = file.all()[3];
     scene.taken().await;
     running.ended().await.one_line(76, &["lost "]);
     assert_eq!((file.all()[2], file.all()[6]), (Some(76.0), Some(1.0)));
+    assert_eq!(file.all()[3], waited, "it waits no more");
     scene.end().await;
 }
 

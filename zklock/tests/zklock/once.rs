@@ -70,6 +70,12 @@ async fn a_run_under_way_is_waited_for_and_taken_over() {
     assert_eq!(all[0]["path"], scene.runs("k").await[0]);
     let text = scene.zklock(["ls", &scene.path]).ended().await.text();
     assert!(text.contains(" runs/k/_c_"), "{text}");
+    let node =
+        scene.runs("k").await[0].strip_prefix(&format!("{}/", scene.path)).unwrap().to_owned();
+    for options in [&["revoke"][..], &["break", "--yes"], &["revoke", "--node", &node]] {
+        let ended = scene.zklock(options).arg(&scene.path).ended().await;
+        ended.one_line(0, &["at PATH/runs/KEY"]);
+    }
     let expects = scene.zklock(["ls", &scene.path, "--expect", "1"]);
     expects.ended().await.quietly(0);
     let busy = ["/runs/k is busy", "held by host-a:1, queued "];

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use zookeeper_testkit::{Direction, TestServer};
 
 use crate::support::scene::Scene;
@@ -19,7 +20,11 @@ async fn the_end_waits_for_servers_no_longer_than_the_session_can_last() {
         // A command that fails leaves no record, so nothing about one is unconfirmed.
         (&["--once", "key"], 6, &["until the session times out"]),
         // The script succeeds.
-        (&["--once", "key"], 76, &["the command ended with 0", "key is not recorded", "run again"]),
+        (
+            &["--once", "key"],
+            76,
+            &["the command ended with 0", "key is not confirmed", "run again"],
+        ),
     ];
     for (options, code, said) in rows {
         let (scene, mut life, gate) = Scene::staged().await;
@@ -38,6 +43,32 @@ async fn the_end_waits_for_servers_no_longer_than_the_session_can_last() {
         let ended = running.ended().await;
         ended.last_line(code, said);
         assert!(began.elapsed() < SOON, "after {:?}: {ended}", began.elapsed());
+        stalled.heal();
+        scene.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_after_the_end_of_the_command_hides_neither_its_code_nor_that_the_record_is_unknown()
+ {
+    for (code, ended_with, words) in [
+        ("exit 6", 6, &["until the session times out"][..]),
+        ("exit 0", 76, &["the command ended with 0", "key is not confirmed", "a signal"]),
+    ] {
+        let (scene, mut life, gate) = Scene::staged().await;
+        let link = scene.link().await;
+        let file = scene.folder.join("job.prom");
+        let options = ["--once", "key", "-v", "--metrics-file", &file.display().to_string()];
+        let tool = scene.run_with(options, &GOES_ON.replace("exit 6", code));
+        let mut running = life.up(tool.env("ZKLOCK_SERVER", link.connect_string())).await;
+        let stalled = link.stall(Direction::Both);
+        gate.open().await;
+        running.stderr.says("the command ended with").await;
+        running.signal(Signal::SIGTERM);
+        running.ended().await.last_line(ended_with, words);
+        let metrics = std::fs::read_to_string(file).unwrap();
+        let losses = metrics.lines().find(|line| line.starts_with("zklock_losses_total{"));
+        assert!(losses.is_some_and(|line| line.ends_with(" 0")), "{metrics}");
         stalled.heal();
         scene.end().await;
     }

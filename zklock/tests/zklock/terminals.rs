@@ -8,7 +8,7 @@ use zookeeper_recipes_dev::eventually;
 use zookeeper_testkit::Operation;
 
 use crate::support::processes::{Process, send};
-use crate::support::scene::Scene;
+use crate::support::scene::{Scene, skipped};
 use crate::support::terminal::Terminal;
 use crate::support::tool::ZKLOCK;
 
@@ -53,6 +53,32 @@ async fn a_key_ends_a_wait_with_one_more_line() {
         assert!(text.contains(said) && !text.contains("it runs"), "{text:?}");
         scene.children_are(1).await;
     }
+    holder.release().await;
+    scene.end().await;
+}
+
+/// The kernel drops the signal by which a program ends as interrupted.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_process_of_a_container_is_interrupted_with_130() {
+    let scene = Scene::new().await;
+    let holder = scene.holder("host-a:123").await;
+    let container = ["unshare", "--pid", "--fork", "--mount-proc"];
+    if !std::process::Command::new("unshare")
+        .args(&container[1..])
+        .arg("true")
+        .status()
+        .unwrap()
+        .success()
+    {
+        return skipped("this user cannot have a process namespace");
+    }
+    let script = r#"exec "$ZKLOCK" run "$LOCK" -- true"#;
+    let mut terminal =
+        Terminal::start(&scene, &[&container[..], &["sh", "-c", script]].concat(), &[]);
+    terminal.shows("number 2 in the queue").await;
+    terminal.types("\u{3}");
+    let text = terminal.ends(130).await;
+    assert!(text.contains("SIGINT"), "{text:?}");
     holder.release().await;
     scene.end().await;
 }
