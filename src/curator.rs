@@ -50,7 +50,8 @@ pub struct Curator {
     options: Arc<Options>,
 }
 
-/// The part that all handles share. The library's tasks have no handle, so the session closes with the user's last one.
+/// The part that all handles share. No task that outlives the user's object has a handle, so the session closes with the user's
+/// last one.
 struct Handle {
     connection: Arc<Connection>,
     queues: Arc<Queues>,
@@ -109,7 +110,8 @@ impl Curator {
     }
 
     /// Returns a handle whose recipes retry by this policy. So do its elections, which otherwise retry without end: when the policy is
-    /// used up, the try has failed, which a latch and a selector report. They try again after a pause of their own.
+    /// used up, the try has failed, which a latch and a selector report. They try again after a pause of their own. Persistent nodes,
+    /// members, observers and counts that are followed always retry without end.
     pub fn with_retry(&self, policy: RetryPolicy) -> Self {
         self.with(|options| {
             options.retry = policy;
@@ -129,7 +131,7 @@ impl Curator {
     }
 
     /// Returns the present state of the connection, of which `is_connected` and a `Display` suit a health check. A server that
-    /// falls silent still counts as connected for up to a fifth of the session timeout, some eight seconds at most.
+    /// falls silent still counts as connected for up to a fifth of the session timeout (at least a second), some eight seconds at most.
     pub fn state(&self) -> ConnectionState {
         *self.handle.connection.state().borrow()
     }
@@ -275,11 +277,7 @@ impl Curator {
 }
 
 /// Fails for a runtime on which the session's tasks cannot run.
-fn check_runtime(runtime: &runtime::Handle, connect_string: &str) -> Result<(), Error> {
-    if connect_string.starts_with("sim:") {
-        let reason = "a simulated ensemble has the runtime of its test";
-        return Err(Error::invalid("runtime", "for a simulated ensemble", reason));
-    }
+fn check_runtime(runtime: &runtime::Handle) -> Result<(), Error> {
     let _entered = runtime.enter();
     // Tokio does not tell what a runtime has, but panics where it is missing.
     let timer = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)));
@@ -386,8 +384,8 @@ impl CuratorBuilder {
         self
     }
 
-    /// Sets when operations are retried. Opening a session is always retried without end, and so is an election, unless
-    /// [`Curator::with_retry`] sets a policy for it.
+    /// Sets when operations are retried. Opening a session is always retried without end, and so are elections, unless
+    /// [`Curator::with_retry`] sets a policy for them, persistent nodes, members, observers and counts that are followed.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.options.retry = policy;
         self
@@ -485,7 +483,8 @@ impl CuratorBuilder {
     /// });
     /// ```
     ///
-    /// `label` is called once for each recipe that is created.
+    /// `label` is called once for each recipe that is created, with the path as it was given, without the namespace; that of a member
+    /// ends with its id, and each member of a multi-lock has its own.
     #[cfg(feature = "metrics")]
     pub fn metrics_path_label(
         mut self,
@@ -552,8 +551,9 @@ impl CuratorBuilder {
 
     fn prepare(self, connect_string: &str) -> Result<(Dialer, Settings, Options), Error> {
         let namespace = self.check()?;
-        if let Some(runtime) = &self.settings.runtime {
-            check_runtime(runtime, connect_string)?;
+        if self.settings.runtime.is_some() && connect_string.starts_with("sim:") {
+            let reason = "a simulated ensemble has the runtime of its test";
+            return Err(Error::invalid("runtime", "for a simulated ensemble", reason));
         }
         let mut connector = self.connector.unwrap_or_else(ZooKeeperClient::connector);
         for (scheme, credentials) in &self.auths {
@@ -604,6 +604,9 @@ impl CuratorBuilder {
             if !(Duration::from_millis(shortest)..=longest).contains(&value) {
                 return Err(Error::invalid(option, format_args!("{value:?}"), reason));
             }
+        }
+        if let Some(runtime) = &self.settings.runtime {
+            check_runtime(runtime)?;
         }
         Ok(namespace)
     }

@@ -53,12 +53,15 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Another contender has the lock, and the caller waits no longer. The operation had no effect. A server said so, or a task
-    /// of this session has the lock. [`Error::path`] names the lock, of a multi-lock the member that is busy.
+    /// Another contender has the lock, or a semaphore has too few leases, and the caller waits no longer. The operation had no effect.
+    /// A server said so, or a task of this session has the lock or is entering. [`Error::path`] names the lock, of a multi-lock the
+    /// member that is busy.
     Busy,
-    /// A path, an option, a count or an ACL is invalid. No request was sent, or a server refused it.
+    /// A path, an option, a count or an ACL is invalid. No request was sent, or a server refused it, or the limit of a semaphore is
+    /// now below what was asked for.
     InvalidInput,
-    /// No server answered in time, or the retry policy is exhausted. The operation had no effect.
+    /// No server answered in time, or the retry policy is exhausted. The operation had no effect, but parents may have been created,
+    /// and by `SharedCount::start` the count.
     Unavailable,
     /// This session has reached its limit of ephemeral nodes
     /// ([`CuratorBuilder::ephemeral_limit`](crate::CuratorBuilder::ephemeral_limit)). The operation had no effect.
@@ -67,7 +70,8 @@ pub enum ErrorKind {
     Lost,
     /// No server confirmed a write, which may have taken effect or may still do so. Check before you repeat it.
     OutcomeUnknown,
-    /// The [`Curator`](crate::Curator) is closed, or the session of a client that was given to it has ended.
+    /// The [`Curator`](crate::Curator) is closed or its runtime has ended, the session of a client that was given to it has ended, or
+    /// the latch, run, node or hold that was used is closed.
     Closed,
     /// The servers refuse the credentials.
     AuthenticationFailed,
@@ -86,7 +90,7 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The body of a leader's term panicked. [`Error::loss`] says whether the leadership was lost by then.
     BodyPanicked,
-    /// The body of a leader's term did not end within its grace period, and was dropped.
+    /// The body of a leader's term did not end within its grace period, or its runtime ended meanwhile, and it was dropped.
     BodyDropped,
 }
 

@@ -1,6 +1,7 @@
 //! The tasks of a znode that may be passed on, or is kept without a hold.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::client::WatchPermit;
@@ -78,7 +79,11 @@ pub(super) async fn await_news(
     watch: SharedWatch,
     end: CancellationToken,
 ) {
-    let news = std::future::poll_fn(|context| watch.lock().poll_fired(context));
+    let news = std::future::poll_fn(|context| {
+        let mut watch = watch.lock();
+        // The next task that awaits this watch must not lose its waker to one that is over.
+        if end.is_cancelled() { Poll::Pending } else { watch.poll_fired(context) }
+    });
     tokio::select! {
         biased;
         () = end.cancelled() => return,

@@ -797,10 +797,14 @@ impl QueueDriver {
     ) -> Result<Duration, EntryAborted> {
         let mut pauses = Vec::new();
         let mut exhausted = Vec::new();
-        for (ticket, caller) in &self.inner.lock().callers {
-            match retries.next_pause(*ticket, caller.joined, &caller.request.retry) {
-                Some(pause) => pauses.push(pause),
-                None => exhausted.push(*ticket),
+        {
+            let callers = &self.inner.lock().callers;
+            retries.keep(|ticket| callers.contains_key(&ticket));
+            for (ticket, caller) in callers {
+                match retries.next_pause(*ticket, caller.joined, &caller.request.retry) {
+                    Some(pause) => pauses.push(pause),
+                    None => exhausted.push(*ticket),
+                }
             }
         }
         if !exhausted.is_empty() {

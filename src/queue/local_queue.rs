@@ -565,9 +565,10 @@ impl LocalQueue {
         look: &mut impl FnMut(Question) -> Conditions,
         out: &mut Vec<Command>,
     ) {
-        let NodeState::Acquiring(Progress::Attempt(attempt)) = &self.node else {
+        let NodeState::Acquiring(Progress::Attempt(attempt)) = &mut self.node else {
             return out.push(Command::Abandon);
         };
+        attempt.behind = false;
         let mut node =
             Node::new(node, attempt.waiter.clone(), sole, retainable, attempt.ticket_limit);
         let conditions = look(Question::Pass(self.first_term()));

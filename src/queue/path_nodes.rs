@@ -62,6 +62,8 @@ struct State {
 struct OwnNode {
     znode: Arc<Znode>,
     admitted: Option<Admitted>,
+    /// True if the node monitor watches or polls the znode, also while that waits again.
+    monitored: bool,
 }
 
 /// The hold of a znode that was admitted.
@@ -73,8 +75,6 @@ struct Admitted {
     /// The number of holds at which those that have ended are removed.
     sweep_at: usize,
     since: BootInstant,
-    /// True if the node monitor watches or polls the znode.
-    monitored: bool,
 }
 
 impl PathNodes {
@@ -110,7 +110,7 @@ impl PathNodes {
 
     /// Registers a znode whose create was answered.
     pub(super) fn enter(&self, znode: &Arc<Znode>) {
-        let own = OwnNode { znode: znode.clone(), admitted: None };
+        let own = OwnNode { znode: znode.clone(), admitted: None, monitored: false };
         self.state.lock().own.insert(znode.czxid, own);
     }
 
@@ -227,7 +227,6 @@ impl PathNodes {
             holds: Vec::new(),
             sweep_at: 0,
             since: BootInstant::now(),
-            monitored: false,
         });
         if admitted.holds.len() >= admitted.sweep_at {
             admitted.holds.retain(|hold| !hold.ended().is_cancelled());
@@ -311,10 +310,10 @@ impl PathNodes {
     pub(super) fn unmonitored(&self, since: BootInstant) -> Vec<Arc<Znode>> {
         let mut unmonitored = Vec::new();
         for own in self.state.lock().own.values_mut() {
-            let Some(admitted) = &mut own.admitted else { continue };
-            let is_seen = admitted.monitored || own.znode.is_watched();
+            let Some(admitted) = &own.admitted else { continue };
+            let is_seen = own.monitored || own.znode.is_watched();
             if !is_seen && admitted.since <= since {
-                admitted.monitored = true;
+                own.monitored = true;
                 unmonitored.push(own.znode.clone());
             }
         }
@@ -325,9 +324,8 @@ impl PathNodes {
     pub(super) fn mark_unmonitored(&self, znode: &Znode) {
         let mut state = self.state.lock();
         znode.set_watched(false);
-        let own = state.own.get_mut(&znode.czxid);
-        if let Some(admitted) = own.and_then(|own| own.admitted.as_mut()) {
-            admitted.monitored = false;
+        if let Some(own) = state.own.get_mut(&znode.czxid) {
+            own.monitored = false;
         }
     }
 

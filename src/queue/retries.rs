@@ -25,6 +25,11 @@ impl Retries {
         Self { started: BootInstant::now(), by_caller: BTreeMap::new() }
     }
 
+    /// Forgets the callers that wait no longer.
+    pub(super) fn keep(&mut self, waits: impl Fn(Ticket) -> bool) {
+        self.by_caller.retain(|caller, _| waits(*caller));
+    }
+
     /// Counts a failure for a caller that has waited since `joined`. Returns the caller's pause, or `None` if its policy allows no
     /// further try.
     pub(super) fn next_pause(
@@ -79,5 +84,21 @@ impl Callers<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_that_waits_no_longer_is_forgotten() {
+        let mut retries = Retries::start();
+        let policy = RetryPolicy::default();
+        for caller in 0..9 {
+            retries.keep(|ticket| ticket + 2 > caller);
+            assert!(retries.next_pause(caller, BootInstant::now(), &policy).is_some());
+        }
+        assert_eq!(retries.by_caller.len(), 2);
     }
 }

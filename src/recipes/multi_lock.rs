@@ -125,7 +125,8 @@ impl InterProcessMultiLock {
     }
 
     /// Waits until all members are held, at most for `limit` in all. When the time is up, the members that were acquired are
-    /// released in the background. A limit of zero is a try that does not wait for a connection.
+    /// released in the background. A limit of zero is a try that does not wait for a connection; it waits for the release of members
+    /// that it acquired, at most for the connection timeout.
     ///
     /// # Cancel safety
     ///

@@ -146,9 +146,9 @@ impl InterProcessMutex {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) if another contender has the lock when the time is up;
-    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the time is up before any server said whether the lock is
-    /// held; as for [`acquire`](Self::acquire).
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) if the time is up after a server said, at some instant of the call, that another
+    /// contender is first, also if no server answers now; [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if the time is up
+    /// before any server said whether the lock is held; as for [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///

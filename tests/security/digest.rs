@@ -2,7 +2,7 @@
 
 use zookeeper_recipes::zookeeper_client::{Acls, Client, CreateMode, Error};
 use zookeeper_recipes::{Curator, ErrorKind, Released};
-use zookeeper_recipes_dev::{fails, is_before, within};
+use zookeeper_recipes_dev::{eventually, fails, is_before, within};
 use zookeeper_testkit::{TestServer, random_path};
 
 use crate::support::holder::options;
@@ -100,6 +100,32 @@ async fn a_stranger_who_knows_the_name_sees_that_it_is_there_and_a_parent_of_all
     assert_eq!(client.get_data(guard.node()).await.map(drop).unwrap_err(), Error::NoAuth);
     client.delete(guard.node(), None).await.unwrap();
     within("the loss", guard.lost()).await;
+}
+
+/// A new password is a new identity. Processes that have both let each other in, whichever the others have.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_is_changed_by_processes_that_have_both() {
+    let Scene { server, path, ours: before, stranger } = scene().await;
+    let after = stranger.with_acls(Acls::creator_all());
+    let both = options().auth("digest", b"ours:right").auth("digest", b"ours:wrong");
+    let both = both.acls(Acls::creator_all()).connect(server.connect_string()).await.unwrap();
+    let is_passed_on = async |from: &Curator, to: &Curator| {
+        let guard = within("the lock", from.mutex(&path).unwrap().acquire()).await.unwrap();
+        let next = to.mutex(&path).unwrap();
+        let waiter = next.clone();
+        let waiting = tokio::spawn(async move { waiter.acquire().await });
+        eventually("a waiter", async || next.participants().await.unwrap().len() == 2).await;
+        guard.release().await.unwrap();
+        within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
+    };
+    is_passed_on(&before, &both).await;
+    is_passed_on(&both, &before).await;
+    fails(after.mutex(&path).unwrap().acquire().await, ErrorKind::PermissionDenied);
+    let client = both.client().unwrap();
+    client.set_acl(&path, &Acls::creator_all(), None).await.unwrap();
+    is_passed_on(&both, &after).await;
+    is_passed_on(&after, &both).await;
+    is_passed_on(&before, &both).await;
 }
 
 /// Where the namespace is the owner's own, it shows when connecting, for there it is the first operation.

@@ -495,6 +495,18 @@ fn a_node_is_admitted_for_a_caller_that_it_was_made_for() {
     }
 }
 
+/// The contender before it is gone. The node waits for a proof of the session, and so does a try.
+#[test]
+fn a_node_that_is_first_keeps_no_try_out_while_the_session_is_proved() {
+    let mut queue = LocalQueue::new();
+    queue.fine(joined(reader()));
+    queue.fine(Event::Behind);
+    let no_lease = Conditions { lease_lasts: false, ..FINE };
+    assert_eq!(queue.on(first(Sole::No), |_| no_lease), [Command::Prove]);
+    assert!(!queue.is_busy());
+    assert_eq!(queue.fine(joined(a_try())), []);
+}
+
 /// A caller that waits with such a node has no place of its own, and contenders of other processes come before it.
 #[test]
 fn an_attempt_stops_if_the_next_caller_may_not_hold_by_its_node() {

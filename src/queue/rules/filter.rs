@@ -14,7 +14,7 @@ use super::node_name::{Kind, last_number, sequence_of};
 /// fleets](crate::guide::mixed_fleets). Every process of ours on a path must use the same filter.
 ///
 /// A contender of another recipe, as far as its name shows, is refused with
-/// [`ErrorKind::UnusablePath`](crate::ErrorKind::UnusablePath); other children are ignored.
+/// [`ErrorKind::UnusablePath`](crate::ErrorKind::UnusablePath), unless the filter is a custom one; other children are ignored.
 ///
 /// ```
 /// use zookeeper_recipes::interop::ContenderFilter;

@@ -90,8 +90,8 @@ impl GroupMember {
     ///
     /// # Errors
     ///
-    /// As for [`PersistentNode::start`], and [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if a request with the data
-    /// would take more than 1 MiB.
+    /// As for [`PersistentNode::start`], but nothing tries again after an error: join again. And
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if a request with the data would take more than 1 MiB.
     #[doc(alias = "start")]
     pub async fn join(&self) -> Result<Membership, Error> {
         let node = PersistentNode::new(self.recipe.clone(), self.data.clone())?;

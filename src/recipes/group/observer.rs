@@ -129,7 +129,8 @@ impl GroupObserver {
     /// # Errors
     ///
     /// [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied), [`ErrorKind::Refused`](crate::ErrorKind::Refused):
-    /// the group may not be listed; [`ErrorKind::Closed`](crate::ErrorKind::Closed): the [`Curator`] is closed.
+    /// the group may not be listed; [`ErrorKind::Closed`](crate::ErrorKind::Closed),
+    /// [`ErrorKind::AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed): no further session will be opened.
     pub async fn changed(&mut self) -> Result<Members, Error> {
         self.members.changed().await
     }

@@ -216,6 +216,14 @@ impl<T: Send + 'static> IntoFuture for LeaderRun<T> {
         // No further term may begin.
         self.reports.close_after_first.store(true, Ordering::Relaxed);
         Box::pin(async move {
+            // Of a run that stands no more, and whose report was taken, no report would follow.
+            let is_over = {
+                let phase = self.state.phase.borrow();
+                matches!(*phase, Phase::Idle) && self.reports.kept.lock().is_empty()
+            };
+            if is_over {
+                self.state.close.cancel();
+            }
             let first = self.next_report().await;
             // The body's value counts, whatever happens to the node.
             let _ = self.close().await;

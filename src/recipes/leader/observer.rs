@@ -113,7 +113,8 @@ impl LeaderObserver {
     /// # Errors
     ///
     /// [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied), [`ErrorKind::Refused`](crate::ErrorKind::Refused):
-    /// the path may not be read; [`ErrorKind::Closed`](crate::ErrorKind::Closed): the [`Curator`] is closed.
+    /// the path may not be read; [`ErrorKind::Closed`](crate::ErrorKind::Closed),
+    /// [`ErrorKind::AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed): no further session will be opened.
     pub async fn changed(&mut self) -> Result<Option<Participant>, Error> {
         self.leaders.changed().await
     }

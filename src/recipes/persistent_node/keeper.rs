@@ -23,7 +23,7 @@ use tokio::sync::{OwnedMutexGuard, watch};
 
 use crate::client::{Client, CreateMode, Failed, Failure, Node, NodeEvent, PARENTS_AT_ONCE};
 use crate::clock::BootInstant;
-use crate::error::{Error, ErrorKind, Loss, Released};
+use crate::error::{Error, ErrorKind, Loss};
 use crate::metrics::{self, Operation};
 use crate::queue::{End, OwnedHold};
 use crate::recipes::shared::hold::Hold;
@@ -103,8 +103,7 @@ impl Keeper {
         };
         self.hold = None;
         state.enter(ended);
-        let outcome = self.give_up().await;
-        state.set_outcome(outcome);
+        self.give_up().await;
     }
 
     /// Keeps the znode in one session after another.
@@ -419,20 +418,22 @@ impl Keeper {
         self.state.0.refuse(error.clone());
     }
 
-    /// Deletes the znode, if this task may have one.
-    async fn give_up(&mut self) -> Result<Released, Error> {
-        let Some(InSession { session, is_there, mut is_unsure }) = self.created.take() else {
-            return Ok(Released::Confirmed);
-        };
+    /// Deletes the znode, if this task may have one. Meanwhile no handle of the [`Curator`](crate::Curator) keeps the session open,
+    /// so a znode that the servers refuse to delete goes with the session.
+    async fn give_up(self) {
+        let Self { recipe, state, created, turn: _turn, .. } = self;
+        let path = recipe.path.clone();
+        let connection = recipe.curator.connection().clone();
+        drop(recipe);
+        let Some(InSession { session, is_there, mut is_unsure }) = created else { return };
         if !is_there && !is_unsure {
-            return Ok(Released::Confirmed);
+            return;
         }
-        let path = self.recipe.path.as_str();
-        let connection = self.recipe.curator.connection();
+        let path = path.as_str();
         let mut retry = RetryLoop::new(&RetryPolicy::endless(), Operation::CLEANUP);
         loop {
             let deleted = async {
-                if is_unsure && !self.still_owns_it(&session).await? {
+                if is_unsure && !still_owns_it(&session, path).await? {
                     return Ok(());
                 }
                 delete(&session, path).await.map(drop)
@@ -440,31 +441,30 @@ impl Keeper {
             let deleted = tokio::select! {
                 biased;
                 // The servers delete it.
-                () = session.ended().cancelled() => Ok(()),
+                () = session.ended().cancelled() => return,
                 deleted = deleted => deleted,
             };
-            let Err(failure) = deleted else { return Ok(Released::Confirmed) };
+            let Err(failure) = deleted else { return };
             if let Failure::Refused(_) = failure {
                 let error = failure.clone().into_error(path, "delete");
                 tracing::warn!(path, %error, "the znode stays until the session ends");
-                self.state.0.set_outcome(Err(error));
+                state.0.set_outcome(Err(error));
             }
             is_unsure = true;
             tokio::select! {
                 biased;
-                () = session.ended().cancelled() => {}
-                _ = retry.backoff(connection, &failure) => {}
+                () = session.ended().cancelled() => return,
+                _ = retry.backoff(&connection, &failure) => {}
             }
         }
     }
+}
 
-    /// Returns true if our session still has a znode there. The answer is from after all earlier requests of the session.
-    async fn still_owns_it(&self, session: &Session) -> Result<bool, Failure> {
-        let path = self.recipe.path.as_str();
-        let look = |client: &Client| client.look(path);
-        let node = behind_barrier(session, &format!("{path}_b_"), look).await?;
-        Ok(node.is_some_and(|node| node.owner == session.session_id()))
-    }
+/// Returns true if our session still has a znode there. The answer is from after all earlier requests of the session.
+async fn still_owns_it(session: &Session, path: &str) -> Result<bool, Failure> {
+    let look = |client: &Client| client.look(path);
+    let node = behind_barrier(session, &format!("{path}_b_"), look).await?;
+    Ok(node.is_some_and(|node| node.owner == session.session_id()))
 }
 
 /// Waits until the watch fires; without one, about as long as between two renewals of the session lease.

@@ -28,7 +28,7 @@ use self::keeper::{Keeper, Wanted};
 /// with its parents. It is deleted by [`close`](Self::close), or when the last handle is dropped.
 ///
 /// **Two processes never have the znode at once.** If another session has a znode at the path, this one waits until that is deleted,
-/// and logs one warning with the session. The process stops to hold its znode before the servers can delete it, as a
+/// and logs one warning with the session, unless that was its own before. The process stops to hold its znode before the servers can delete it, as a
 /// holder of a lock does: [`start`](Self::start) returns the [`Hold`] of the present znode. Curator's class, in contrast, writes its
 /// data over those of the other process, and takes the znode for its own. This class then writes its own data again.
 ///
@@ -71,8 +71,8 @@ pub enum PersistentNodeState {
     Absent,
     /// The znode is there and ours.
     Ours,
-    /// Another session has a znode there, for example that of another process, or an earlier one of this process that has not
-    /// expired yet. Zero: the znode is not ephemeral.
+    /// Another node has a znode there, for example of another process, of another handle of this session, or of an earlier session of
+    /// this process that has not expired yet. Zero: the znode is not ephemeral.
     Taken {
         /// The session that owns the znode.
         session_id: i64,
@@ -165,7 +165,7 @@ impl PersistentNode {
     }
 
     /// Resolves with the cause when the present znode is lost: at once if it is not ours now and was before. Before the first
-    /// znode, and after a close, the future never resolves.
+    /// znode, and after the node has ended, the future never resolves.
     ///
     /// # Cancel safety
     ///
@@ -224,7 +224,8 @@ impl PersistentNode {
 
     /// Deletes the znode, and waits until the servers confirm it, at most for
     /// [`CuratorBuilder::connection_timeout`](crate::CuratorBuilder::connection_timeout): then with [`Released::Pending`], and the
-    /// delete goes on in the background. From the first poll on the znode is not ours. Closing again returns the same outcome.
+    /// delete goes on in the background. From the first poll on the znode is not ours. Closing again returns the same outcome, and after
+    /// [`Released::Pending`] waits again.
     ///
     /// # Cancel safety
     ///

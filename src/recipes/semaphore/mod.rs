@@ -122,8 +122,9 @@ impl InterProcessSemaphoreV2 {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) if at some instant of the call no lease was free; those of callers that came
-    /// before it are not free. As for [`acquire`](Self::acquire).
+    /// [`ErrorKind::Busy`](crate::ErrorKind::Busy) if at some instant of the call too few leases were free; those of callers that came
+    /// before it are not free. Also if a caller before it was still entering after the connection timeout, or when the connection of
+    /// a call with a limit of zero broke. As for [`acquire`](Self::acquire).
     ///
     /// # Panics
     ///

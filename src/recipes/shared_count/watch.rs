@@ -55,8 +55,9 @@ impl CountWatch {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) when no further session will be opened. A value that was not returned
-    /// before comes first.
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) or
+    /// [`ErrorKind::AuthenticationFailed`](crate::ErrorKind::AuthenticationFailed) when no further session will be opened. A value
+    /// that was not returned before comes first.
     pub async fn changed(&mut self) -> Result<i32, Error> {
         self.values.changed().await
     }

@@ -169,8 +169,8 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Busy`] if at some instant of the call no slot was free; those of callers that came before it are not free. As
-    /// for [`acquire`](Self::acquire).
+    /// [`ErrorKind::Busy`] if at some instant of the call no slot was free; those of callers that came before it are not free. Also
+    /// as for [`InterProcessSemaphore::try_acquire`](crate::InterProcessSemaphore::try_acquire).
     ///
     /// # Panics
     ///

@@ -10,7 +10,7 @@
 //!
 //! That alone does not move the leader's clock for the session: a forwarded request does not restart it. The followers
 //! *report* every half tick the sessions that they heard of, and a report restarts it. Half a tick is at most `T/4`
-//! ([`REPORT_INTERVAL`]), because the servers grant no session below two ticks. So when a probe was answered, and another one
+//! ([`REPORT_INTERVAL`]), because `T` is at least two ticks: *Guarantees* excludes servers that grant less. So when a probe was answered, and another one
 //! that was handed over `T/4` later was answered as well, a report in between reached the leader, and named the session after the stamp of the first.
 //! The newest such first probe is the *anchor*, and the leader expires the session at `anchor + T` at the earliest.
 //!
@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use crate::clock::BootInstant;
 
-/// A follower reports its sessions to the leader at least this often: every half tick, and no session is below two ticks.
+/// A follower reports its sessions to the leader at least this often: every half tick, and `T` is at least two ticks.
 const REPORT_INTERVAL: Fraction = Fraction::new(1, 4);
 
 /// The timer sends a probe each time this has passed, while a task holds or waits.

@@ -39,8 +39,23 @@ async fn it_outlasts_blocking_code_and_bodies_run_where_they_were_given() {
     fails(within("the waiter", waiting).await.unwrap(), ErrorKind::Closed);
 }
 
+/// The delete is on its way, and nobody is left to hear of it.
+#[tokio::test]
+async fn a_release_whose_runtime_ends_is_pending_and_no_loss() {
+    let testbed = Testbed::real().await;
+    let runtime = runtime();
+    let (link, curator) = testbed.linked(testbed.builder().runtime(runtime.handle().clone())).await;
+    let guard = testbed.mutex(&curator).acquire().await.unwrap();
+    let stalled = link.stall(Direction::Both);
+    let releasing = tokio::spawn(guard.release());
+    tokio::task::yield_now().await;
+    runtime.shutdown_background();
+    assert_eq!(within("the end", releasing).await.unwrap().unwrap(), Released::Pending);
+    stalled.heal();
+}
+
 #[tokio::test(start_paused = true)]
-async fn one_that_cannot_serve_is_refused() {
+async fn one_that_cannot_serve_a_new_session_is_refused() {
     let without_timers = Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let ensemble = Ensemble::start(1);
     let own = runtime();
@@ -53,4 +68,14 @@ async fn one_that_cannot_serve_is_refused() {
     }
     without_timers.shutdown_background();
     own.shutdown_background();
+}
+
+#[tokio::test]
+async fn one_without_timers_is_refused_for_a_session_that_is_there() {
+    let testbed = Testbed::real().await;
+    let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let builder = Curator::builder().runtime(runtime.handle().clone());
+    let refused = fails(builder.from_client(testbed.client().await), ErrorKind::InvalidInput);
+    assert_eq!(refused.option(), Some("runtime"));
+    runtime.shutdown_background();
 }

@@ -165,6 +165,17 @@ async fn reports_are_kept_until_they_are_read() {
     assert!(none.is_err(), "{none:?}");
 }
 
+/// Without a further term there is nothing to wait for.
+#[tokio::test(start_paused = true)]
+async fn a_run_is_awaited_whose_only_report_was_taken() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let run = testbed.selector(&curator).run(async |_| 7);
+    assert_eq!(within("the report", run.next_report()).await.unwrap().unwrap(), 7);
+    let error = within("the end", run.into_future()).await.unwrap_err().error;
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    testbed.children_are(0).await;
+}
+
 /// Curator: TestLeaderSelector#testAutoRequeue. Also those that came before the run was closed, and the one of the close.
 #[tokio::test(start_paused = true)]
 async fn reports_outlive_the_close() {

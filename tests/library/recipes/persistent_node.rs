@@ -394,6 +394,18 @@ async fn a_delete_that_is_refused_does_not_delay_the_close_of_the_session() {
     testbed.children_are(0).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_is_refused_does_not_keep_the_session_open() {
+    let (testbed, curator) = Testbed::with_curator().await;
+    let node = curator.persistent_node(format!("{}/x", testbed.path), "here").unwrap();
+    started(&node).await;
+    let no_delete = [anyone(Permission::READ | Permission::CREATE)];
+    testbed.admin.set_acl(&testbed.path, &no_delete).await.unwrap();
+    fails(within("the error", node.close()).await, ErrorKind::PermissionDenied);
+    drop((node, curator));
+    testbed.children_are(0).await;
+}
+
 /// Its data cannot be written, and the next try is ten seconds away.
 #[tokio::test(start_paused = true)]
 async fn a_refused_write_does_not_hide_the_deletion() {

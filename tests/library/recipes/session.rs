@@ -297,7 +297,7 @@ mod real {
         let testbed = Testbed::real().await;
         let _holder = testbed.mutex(&testbed.curator().await).acquire().await.unwrap();
         // The connection breaks before the session does.
-        let retry = RetryPolicy::n_times(3, Duration::from_millis(50));
+        let retry = RetryPolicy::n_times(3, Duration::from_secs(10 * 60));
         let curator = Curator::builder().retry(retry).from_client(testbed.client().await).unwrap();
         let other = curator.mutex(format!("{}-other", testbed.path)).unwrap();
         let guard = other.acquire().await.unwrap();
