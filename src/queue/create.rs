@@ -269,10 +269,17 @@ pub(super) async fn create_node(
         let mut creating = match sent.take() {
             Some(creating) => creating,
             None => {
+                let room = match reserve(nodes, request, owner) {
+                    Ok(room) => room,
+                    // The node that this one follows may have room, until its delete is confirmed.
+                    Err(_) => {
+                        nodes.at(&request.path, &request.family).leaving.until_all_gone().await;
+                        reserve(nodes, request, owner).map_err(EntryAborted::Failed)?
+                    }
+                };
                 let client = nodes.session.client();
                 let client =
                     client.map_err(|failure| EntryAborted::Retry(failure.into_source()))?;
-                let room = reserve(nodes, request, owner).map_err(EntryAborted::Failed)?;
                 send(nodes, client, request, room, None)
             }
         };

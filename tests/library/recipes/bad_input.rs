@@ -116,7 +116,17 @@ async fn more_ephemeral_nodes_than_allowed() {
     // Room comes back with a release.
     let (mutex, guard) = guards.pop().unwrap();
     guard.release().await.unwrap();
-    mutex.acquire().await.unwrap().release().await.unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    // And also for a caller that waits for it, behind another process.
+    let theirs = testbed.curator().await.mutex_for(&testbed.path, guards.len()).unwrap();
+    let stranger = theirs.clone();
+    let stranger = tokio::spawn(async move { stranger.acquire().await });
+    eventually("their node", async || theirs.participants().await.unwrap().len() == 2).await;
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    round_trip(&curator).await;
+    guard.release().await.unwrap();
+    held(stranger).await.release().await.unwrap();
+    held(waiting).await.release().await.unwrap();
 }
 
 mod real {
