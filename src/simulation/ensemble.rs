@@ -24,7 +24,8 @@ use super::version::Version;
 use super::world::World;
 use crate::curator::Curator;
 
-/// A simulated ZooKeeper in memory, of one or more servers. See the [module](super) for a whole test.
+/// A simulated ZooKeeper in memory, of one or more servers. See the [module](super) for a whole test. Drop it after its `Curator`s: without
+/// it nothing answers them, and no task of theirs goes on.
 #[derive(Debug)]
 pub struct Ensemble {
     world: Arc<World>,
@@ -222,7 +223,8 @@ impl Ensemble {
         Admin::connect(&self.world, 0).await
     }
 
-    /// Expires the present session of a `Curator`, as the servers do after a silence of its timeout.
+    /// Expires the present session of a `Curator`, as the servers do after a silence of its timeout. Nothing happens while it has none,
+    /// or while no server leads.
     pub fn expire(&self, curator: &Curator) {
         if let Ok(session) = curator.session_id() {
             self.expire_session(session);
@@ -241,7 +243,8 @@ impl Ensemble {
         });
     }
 
-    /// Separates a `Curator`'s present client from the servers until the partition is dropped.
+    /// Separates the client of a `Curator`'s present session from the servers until the partition is dropped. A later session is not
+    /// separated: for a longer outage connect the `Curator` over a [`link`](Self::link), and stall that.
     pub fn partition(&self, curator: &Curator) -> Partition {
         let session = curator.session_id().unwrap_or_default();
         let is_present = |client: &SimClient| client.shown_session() == session;
@@ -277,11 +280,14 @@ impl Ensemble {
         self.read(|tree| tree.children(path)).unwrap_or_default()
     }
 
-    /// Reads the tree of the leader.
+    /// Reads the tree of the leader; while no server leads, the tree with the latest change.
     fn read<T>(&self, read: impl FnOnce(&Tree) -> T) -> Option<T> {
         self.world.change(|state| {
-            let leader = state.leader()?;
-            Some(read(state.servers[leader].replica.tree()))
+            let latest = || {
+                (0..state.servers.len()).max_by_key(|one| state.servers[*one].replica.last_zxid())
+            };
+            let server = state.leader().or_else(latest)?;
+            Some(read(state.servers[server].replica.tree()))
         })
     }
 
@@ -440,7 +446,8 @@ impl Ensemble {
         self.world.change(|state| state.trace.lines())
     }
 
-    /// A hash of the whole trace. Two runs with one seed have equal hashes.
+    /// A hash of the whole trace. Two runs with one seed have equal hashes. For runs of two processes, set the
+    /// [identities](crate::CuratorBuilder::identity), which have the process number by default.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.world.change(|state| state.trace.hash())

@@ -36,15 +36,11 @@ impl Link {
         &self.connect_string
     }
 
-    /// Connects a client over this link, to read nodes and to change them.
+    /// Connects a client over this link, to read nodes and to change them. Waits for a server.
     ///
     /// # Cancel safety
     ///
     /// No session is left.
-    ///
-    /// # Panics
-    ///
-    /// If no server is in reach.
     pub async fn admin(&self) -> Admin {
         Admin::connect(&self.world, self.number).await
     }
@@ -58,7 +54,8 @@ impl Link {
         Fault { world: self.world.clone(), link: self.number, id, recorded, strikes }
     }
 
-    /// Delays messages in that direction by `latency`, and keeps their order. Delays add up.
+    /// Delays messages in that direction by `latency`, and keeps their order. Delays add up. In contrast to the test kit's proxy, a
+    /// message that was sent before the fault is healed keeps its delay.
     pub fn delay(&self, direction: Direction, latency: Duration) -> Fault {
         self.install(FaultKind::Delay(direction, millis(latency)))
     }
@@ -73,7 +70,8 @@ impl Link {
         self.install(FaultKind::Refuse)
     }
 
-    /// Cuts all present connections, and returns their number.
+    /// Cuts all present connections, and returns their number. A side whose direction is stalled learns of it when the stall is healed,
+    /// in contrast to the test kit's proxy.
     #[allow(clippy::must_use_candidate)] // the caller wants the cut
     pub fn cut(&self, cut: Cut) -> usize {
         self.world.change(|state| {

@@ -1,6 +1,6 @@
 //! The network: connections over links, messages on their way, and partitions.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::event_queue::Event;
 use super::fault::{Fate, SimLink};
@@ -66,7 +66,8 @@ pub(super) struct Network {
     connections: BTreeMap<u64, Connection>,
     opened: u64,
     channels: BTreeMap<Route, Channel>,
-    partitions: BTreeSet<PartitionScope>,
+    /// The number of partitions by scope. Partitions may overlap.
+    partitions: BTreeMap<PartitionScope, usize>,
 }
 
 impl Network {
@@ -232,14 +233,38 @@ impl Network {
     }
 
     pub(super) fn partition(&mut self, scopes: &[PartitionScope]) {
-        self.partitions.extend(scopes);
+        for scope in scopes {
+            *self.partitions.entry(*scope).or_default() += 1;
+        }
     }
 
     pub(super) fn heal(&mut self, scopes: &[PartitionScope]) {
-        self.partitions.retain(|scope| !scopes.contains(scope));
+        for scope in scopes {
+            if let Some(number) = self.partitions.get_mut(scope) {
+                *number -= 1;
+            }
+        }
+        self.partitions.retain(|_, number| *number > 0);
     }
 
     pub(super) fn is_partitioned(&self, scope: PartitionScope) -> bool {
-        self.partitions.contains(&scope)
+        self.partitions.contains_key(&scope)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_partitions_that_overlap_one_is_left_when_the_other_is_healed() {
+        let mut network = Network::default();
+        let [both, one] = [0, 1].map(PartitionScope::Client);
+        network.partition(&[both, one]);
+        network.partition(&[both]);
+        network.heal(&[both, one]);
+        assert_eq!([both, one].map(|scope| network.is_partitioned(scope)), [true, false]);
+        network.heal(&[both]);
+        assert!(!network.is_partitioned(both));
     }
 }
