@@ -51,18 +51,22 @@ fn find_java() -> Result<PathBuf, String> {
     if let Some(home) = variable("JAVA_HOME") {
         let java = Path::new(&home).join("bin/java");
         if java.is_file() {
-            return Ok(java);
+            return absolute(&java);
         }
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut candidates = std::env::split_paths(&path).map(|folder| folder.join("java"));
-    candidates
-        .find(|java| java.is_file())
-        .ok_or_else(|| "there is no `java` in JAVA_HOME or on PATH".to_owned())
+    let found = candidates.find(|java| java.is_file());
+    absolute(&found.ok_or("there is no `java` in JAVA_HOME or on PATH")?)
+}
+
+/// A server runs in the folder of its data.
+fn absolute(path: &Path) -> Result<PathBuf, String> {
+    std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn jars_of(home: &Path) -> Option<Vec<PathBuf>> {
-    let libraries = home.join("lib");
+    let libraries = std::path::absolute(home).ok()?.join("lib");
     libraries.is_dir().then(|| vec![libraries.join("*")])
 }
 

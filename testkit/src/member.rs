@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::machine::Machine;
 use super::proxy::FaultProxy;
-use super::{TestkitError, four_letter};
+use super::{Backend, TestkitError, four_letter};
 
 /// A member's role in its ensemble, as the member reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -123,7 +123,11 @@ impl Member {
     /// error of the backend.
     pub async fn start_again(&self) -> Result<(), TestkitError> {
         self.launch().await?;
-        self.machine.start_again().await
+        let started = self.machine.start_again().await;
+        if let Err(TestkitError::NotServing { backend: Backend::Process, .. }) = started {
+            *self.condition() = Condition::Down;
+        }
+        started
     }
 
     /// Starts a member that was stopped or killed, and does not wait until it serves. Nothing happens if it is running.

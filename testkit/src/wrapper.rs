@@ -30,8 +30,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// output.
 ///
 /// The first background job is the program. The second one kills it at a line or at the end of the pipe, unless it
-/// has ended before.
+/// has ended before. The kernel sends HUP to all of them if their owner dies while the program is stopped.
 const SCRIPT: &str = r#"
+trap '' HUP
 exec 3<&0 </dev/null
 folder=$1 log=$2
 shift 2

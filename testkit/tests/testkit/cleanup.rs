@@ -71,6 +71,17 @@ async fn a_local_server_dies_with_its_owner() {
     }
 }
 
+/// The kernel tells the group of a stopped program that its owner is gone.
+#[tokio::test]
+async fn a_paused_server_dies_with_its_owner() {
+    let mut owner = Helper::start("pause and hold", &[("ZOOKEEPER_BACKEND", "process")]);
+    assert_eq!(owner.read("pause"), "Ok(())");
+    let pid = owner.pid();
+    assert_eq!(traces(pid), "1 3 0");
+    owner.end(Signal::SIGKILL);
+    eventually("Java, its shells and the folder are gone", || traces(pid) == "0 0 0").await;
+}
+
 #[tokio::test]
 async fn the_next_process_removes_what_a_dead_owner_left() {
     let mut owner = Helper::start("stop and hold", &[("ZOOKEEPER_BACKEND", "process")]);

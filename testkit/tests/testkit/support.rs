@@ -142,6 +142,10 @@ async fn helper() {
             println!("held=");
             std::future::pending().await
         }
+        "pause and hold" => {
+            println!("pause={:?}", server.pause().await);
+            std::future::pending().await
+        }
         "stop and hold" => {
             println!("stop={:?}", server.stop().await);
             std::future::pending().await
