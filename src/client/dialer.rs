@@ -134,8 +134,8 @@ impl Dialer {
 
     /// Returns the possible reasons why no server opens a session, after a look whether the servers' names can be resolved.
     pub(crate) async fn reasons(&self) -> String {
-        if let Target::Real(_, servers) = &self.target
-            && let Ok(parsed) = ConnectString::parse(servers)
+        if let Target::Real(..) = &self.target
+            && let Ok(parsed) = ConnectString::parse(&self.connect_string)
             // A lookup panics if it finds no thread.
             && start_threads().is_ok()
             && let Ok(Some(error)) = timeout(LONGEST_LOOKUP, unresolved(&parsed.servers)).await

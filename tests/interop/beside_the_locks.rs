@@ -78,16 +78,12 @@ pub(crate) async fn curators(testbed: &Testbed) -> Option<Arc<Peer>> {
     Some(peer)
 }
 
-pub(crate) async fn client(testbed: &Testbed) -> Client {
-    Client::connect(testbed.server.connect_string()).await.unwrap()
-}
-
 /// Curator: `TestDistributedAtomicLong#testSimulation` and `#testCorruptedValue`.
 #[tokio::test]
 async fn both_count_in_one_distributed_atomic_long() {
     let testbed = Testbed::real().await;
     let Some(peer) = curators(&testbed).await else { return };
-    let client = client(&testbed).await;
+    let client = testbed.client().await;
     let path = &testbed.path;
     for values in [[5, i64::MIN], [i64::MAX, 1], [-1, -1]] {
         let [ours, theirs] = values;
@@ -124,7 +120,7 @@ async fn both_count_in_one_distributed_atomic_long() {
 #[tokio::test]
 async fn a_follower_sees_a_znode_come_change_and_go() {
     let testbed = Testbed::real().await;
-    let client = client(&testbed).await;
+    let client = testbed.client().await;
     let (tx, mut rx) = tokio::sync::mpsc::unbounded_channel();
     let seen = |value: Option<&[u8]>| tx.send(value.map(<[u8]>::to_vec)).unwrap();
     let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -148,7 +144,7 @@ async fn a_follower_sees_a_znode_come_change_and_go() {
 async fn either_waits_for_the_others_barrier() {
     let testbed = Testbed::real().await;
     let Some(peer) = curators(&testbed).await else { return };
-    let client = client(&testbed).await;
+    let client = testbed.client().await;
     let path = &testbed.path;
     within("no barrier", wait_on_barrier(&client, path)).await.unwrap();
 

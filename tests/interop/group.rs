@@ -8,7 +8,7 @@ use zookeeper_recipes::{Curator, PersistentNodeState};
 use zookeeper_recipes_dev::{Testbed, eventually, within};
 use zookeeper_testkit::kill_session;
 
-use crate::beside_the_locks::{client, curators};
+use crate::beside_the_locks::curators;
 use crate::support::peer_process::Peer;
 
 struct Group {
@@ -23,7 +23,7 @@ impl Group {
     async fn new() -> Option<Self> {
         let testbed = Testbed::real().await;
         let peer = curators(&testbed).await?;
-        let client = client(&testbed).await;
+        let client = testbed.client().await;
         let curator = Curator::connect(testbed.server.connect_string()).await.unwrap();
         Some(Self { testbed, client, curator, peer })
     }

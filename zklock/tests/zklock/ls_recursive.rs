@@ -278,7 +278,6 @@ async fn many_paths_are_looked_at_together() {
     let delay = link.delay(Direction::ToClient, std::time::Duration::from_millis(20));
     // The root's own two.
     let held = link.hold(Message::reply(Operation::List).nth(3));
-    let began = std::time::Instant::now();
     let tool = tree.scene.zklock(RECURSIVE).arg(&tree.scene.path).arg("--json");
     let running = tool.env("ZKLOCK_SERVER", link.connect_string()).start();
     eventually("a batch of lists", async || link.replies(Operation::List) == 2 + 64).await;
@@ -290,7 +289,6 @@ async fn many_paths_are_looked_at_together() {
     let paths: Vec<_> = all.iter().map(|one| one["path"].as_str().unwrap()).collect();
     assert_eq!(paths, names);
     assert!(all.iter().all(|one| one["holders"] == json!(1)));
-    assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
     drop(delay);
     tree.end().await;
 }
