@@ -24,8 +24,8 @@ use super::version::Version;
 use super::world::World;
 use crate::curator::Curator;
 
-/// A simulated ZooKeeper in memory, of one or more servers. See the [module](super) for a whole test. Drop it after its `Curator`s: without
-/// it nothing answers them, and no task of theirs goes on.
+/// A simulated ZooKeeper in memory, of one or more servers. See the [module](super) for a whole test. Drop it after its `Curator`s:
+/// without it nothing answers them, and no task of theirs goes on.
 #[derive(Debug)]
 pub struct Ensemble {
     world: Arc<World>,

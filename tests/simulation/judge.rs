@@ -482,6 +482,10 @@ impl Judge {
         state.fails(failure);
     }
 
+    pub(crate) fn has_failed(&self) -> bool {
+        !self.state().failures.is_empty()
+    }
+
     pub(crate) fn verdict(&self) -> (Counts, Vec<String>) {
         let state = self.state();
         (state.counts, state.failures.clone())

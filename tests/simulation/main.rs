@@ -158,6 +158,9 @@ async fn operate(run: Run) {
     }
     let mut members = trouble::Members::start(&run);
     trouble::make(&run, &mut members, &admin).await;
+    if judge.has_failed() {
+        return;
+    }
     run.stop.store(true, Ordering::Relaxed);
     let contenders = || {
         let nodes = ensemble.nodes().into_iter();

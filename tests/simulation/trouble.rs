@@ -14,6 +14,9 @@ use crate::plan::{Fault, Recipe, What};
 use crate::simulated_task::{Run, path};
 use crate::work::Running;
 
+/// What a picture shows of the time after a failure.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+
 /// The processes that run, each with its own link.
 pub(crate) struct Members {
     pub(crate) running: Vec<Running>,
@@ -40,7 +43,8 @@ enum Wrong {
     Lagging(usize),
 }
 
-/// Makes the plan's trouble, one after the other and some beside each other, until its time is over; then all is well.
+/// Makes the plan's trouble, one after the other and some beside each other, until its time is over; then all is well. A run that has
+/// failed ends soon: what follows shows no more, and may take an hour.
 pub(crate) async fn make(run: &Run, members: &mut Members, admin: &Admin) {
     let began = Instant::now();
     let mut wrong: Vec<(u64, Wrong)> = Vec::new();
@@ -50,6 +54,9 @@ pub(crate) async fn make(run: &Run, members: &mut Members, admin: &Admin) {
         let begins = faults.peek().map(|fault| fault.at);
         let Some(next) = ends.into_iter().chain(begins).min() else { break };
         sleep_until(began + Duration::from_millis(next)).await;
+        if run.judge.has_failed() {
+            return sleep(AFTER_FAILURE).await;
+        }
         while let Some(place) = wrong.iter().position(|(end, _)| *end <= next) {
             let (_, over) = wrong.remove(place);
             mend(run, members, over);

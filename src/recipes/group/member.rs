@@ -55,8 +55,8 @@ pub struct Membership {
 
 impl Curator {
     /// Returns a member `id` of the group at `path`, under the namespace, with the options of this handle. Its data are its
-    /// [identity](crate::CuratorBuilder::identity). Characters that a znode's name cannot contain are escaped as in a URL, so an id may be
-    /// an address.
+    /// [identity](crate::CuratorBuilder::identity). Characters that a znode's name cannot contain are escaped as in a URL, so an id
+    /// may be an address.
     ///
     /// # Errors
     ///

@@ -4,13 +4,13 @@
 //! fires costs one request: a listing, or the read of one member.
 //!
 //! *Each report is one moment.* A report is made when all requests are answered and no watch has fired since. The server sends an event
-//! before each answer that follows the change, so at the last answer the server had these members with these data. If something changes in each
-//! of [`ROUNDS`] rounds of requests, the last round is reported: the data are then of different moments. A member of the listing that
-//! cannot be read, because it has left, is such a change.
+//! before each answer that follows the change, so at the last answer the server had these members with these data. If something
+//! changes in each of [`ROUNDS`] rounds of requests, the last round is reported: the data are then of different moments. A member of
+//! the listing that cannot be read, because it has left, is such a change.
 //!
-//! *Never back.* The servers never show a session an older state than it has seen, and a new session begins with a `sync`. The listing has
-//! the number of changes of the group since its znode was created. A listing with a smaller number is not reported, and the group is
-//! listed again behind another `sync`, until a session timeout later: then the servers have lost data.
+//! *Never back.* The servers never show a session an older state than it has seen, and a new session begins with a `sync`. The
+//! listing has the number of changes of the group since its znode was created. A listing with a smaller number is not reported, and
+//! the group is listed again behind another `sync`, until a session timeout later: then the servers have lost data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

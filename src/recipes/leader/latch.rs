@@ -26,8 +26,9 @@ use crate::session::retry::RetryPolicy;
 /// * **Steps down before another process can lead**: [`is_leader`](Self::is_leader) compares the clock with the session
 ///   lease, so the answer is right even in a process that was paused.
 /// * **Does not flap**: a disconnection that ends within the session lease changes nothing, nor does a rolling restart of the
-///   servers. The latch keeps its node, and so its place, until the session ends, another client deletes the node, or a try fails. If only the
-///   session lease ended, the latch leads again on the same node and with the same token. The token of any other leader is larger.
+///   servers. The latch keeps its node, and so its place, until the session ends, another client deletes the node, or a try fails.
+///   If only the session lease ended, the latch leads again on the same node and with the same token. The token of any other leader
+///   is larger.
 /// * **Recovers**: after an expiry, or when its node was deleted, the latch is a candidate again, at the tail.
 /// * **Never gives up**: a try to enter the queue fails if a server refuses it, another recipe's contender is on the path, this
 ///   session has no room for another node, or a [retry policy](Curator::with_retry) is used up. The error goes to each call that

@@ -28,9 +28,10 @@ use self::keeper::{Keeper, Wanted};
 /// with its parents. It is deleted by [`close`](Self::close), or when the last handle is dropped.
 ///
 /// **Two processes never have the znode at once.** If another session has a znode at the path, this one waits until that is deleted,
-/// and logs one warning with the session, unless that was its own before. The process stops to hold its znode before the servers can delete it, as a
-/// holder of a lock does: [`start`](Self::start) returns the [`Hold`] of the present znode. Curator's class, in contrast, writes its
-/// data over those of the other process, and takes the znode for its own. This class then writes its own data again.
+/// and logs one warning with the session, unless that was its own before. The process stops to hold its znode before the servers can
+/// delete it, as a holder of a lock does: [`start`](Self::start) returns the [`Hold`] of the present znode. Curator's class, in
+/// contrast, writes its data over those of the other process, and takes the znode for its own. This class then writes its own data
+/// again.
 ///
 /// ```no_run
 /// # use zookeeper_recipes::{Curator, Error};
@@ -188,8 +189,9 @@ impl PersistentNode {
         self.hold().map_or(Duration::ZERO, |hold| hold.session_lease_left())
     }
 
-    /// Replaces the data, and waits until the znode has them: [`start`](Self::start) the node first. Only our own znode is written. If the node is not there, it will be
-    /// created with these data. If an answer is missing, the znode is read and written again, so the outcome is always known.
+    /// Replaces the data, and waits until the znode has them: [`start`](Self::start) the node first. Only our own znode is written.
+    /// If the node is not there, it will be created with these data. If an answer is missing, the znode is read and written again,
+    /// so the outcome is always known.
     ///
     /// # Cancel safety
     ///
@@ -224,8 +226,8 @@ impl PersistentNode {
 
     /// Deletes the znode, and waits until the servers confirm it, at most for
     /// [`CuratorBuilder::connection_timeout`](crate::CuratorBuilder::connection_timeout): then with [`Released::Pending`], and the
-    /// delete goes on in the background. From the first poll on the znode is not ours. Closing again returns the same outcome, and after
-    /// [`Released::Pending`] waits again.
+    /// delete goes on in the background. From the first poll on the znode is not ours. Closing again returns the same outcome, and
+    /// after [`Released::Pending`] waits again.
     ///
     /// # Cancel safety
     ///

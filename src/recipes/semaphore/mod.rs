@@ -82,8 +82,8 @@ impl InterProcessSemaphoreV2 {
     }
 
     /// Returns a semaphore at `path` whose number of leases follows a shared count. A smaller limit takes no lease away, a greater
-    /// one wakes waiters. While the limit is zero or negative, callers for one lease wait. A caller that asks for more leases than the limit,
-    /// or than a new limit while it waits, gets [`InvalidInput`](crate::ErrorKind::InvalidInput).
+    /// one wakes waiters. While the limit is zero or negative, callers for one lease wait. A caller that asks for more leases than
+    /// the limit, or than a new limit while it waits, gets [`InvalidInput`](crate::ErrorKind::InvalidInput).
     ///
     /// The limit is the value that this process knows: see [`SharedCount`] for how late that may be. If the count can no longer
     /// be read, the last value stays.

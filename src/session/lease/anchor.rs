@@ -10,9 +10,10 @@
 //!
 //! That alone does not move the leader's clock for the session: a forwarded request does not restart it. The followers
 //! *report* every half tick the sessions that they heard of, and a report restarts it. Half a tick is at most `T/4`
-//! ([`REPORT_INTERVAL`]), because `T` is at least two ticks: *Guarantees* excludes servers that grant less. So when a probe was answered, and another one
-//! that was handed over `T/4` later was answered as well, a report in between reached the leader, and named the session after the stamp of the first.
-//! The newest such first probe is the *anchor*, and the leader expires the session at `anchor + T` at the earliest.
+//! ([`REPORT_INTERVAL`]), because `T` is at least two ticks: *Guarantees* excludes servers that grant less. So when a probe was
+//! answered, and another one that was handed over `T/4` later was answered as well, a report in between reached the leader, and
+//! named the session after the stamp of the first. The newest such first probe is the *anchor*, and the leader expires the session
+//! at `anchor + T` at the earliest.
 //!
 //! The leader takes part in opening a session, and in resuming it on another connection (`touchSession`, in Apache
 //! ZooKeeper's `Leader.revalidateSession`): either is an anchor by itself. A connection was asked for after the one before it

@@ -122,8 +122,8 @@ async fn a_session_timeout_that_the_server_cuts_down() {
     assert!(elapsed < Duration::from_secs(20), "after {elapsed:?}");
 }
 
-/// CURATOR-724. Curator: `TestLeaderLatch#testGetChildrenHitsNoNode`. The servers' data is gone, and with it the sessions, the lock paths and the count of transactions: they refuse a client
-/// that has seen more of them than they have.
+/// CURATOR-724. Curator: `TestLeaderLatch#testGetChildrenHitsNoNode`. The servers' data is gone, and with it the sessions, the lock
+/// paths and the count of transactions: they refuse a client that has seen more of them than they have.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_back_empty() {
     let testbed = Testbed::real_own().await;

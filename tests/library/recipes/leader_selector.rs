@@ -1,5 +1,5 @@
-//! `LeaderSelector` and `LeaderRun`: where it is not allowed to take part, how it loses its place, what its caller may do in each state,
-//! and what its body may do: fail, panic, take its time, ignore its token, block its thread.
+//! `LeaderSelector` and `LeaderRun`: where it is not allowed to take part, how it loses its place, what its caller may do in each
+//! state, and what its body may do: fail, panic, take its time, ignore its token, block its thread.
 
 use std::panic::panic_any;
 use std::sync::Mutex;
