@@ -140,7 +140,7 @@ impl Plan {
             0 => Recipe::Slots(of_slots.usize(1..5)),
             _ => recipe,
         });
-        let paths: Vec<_> = paths.collect();
+        let mut paths: Vec<_> = paths.collect();
         let members = (0..rng.usize(2..=5)).map(|_| {
             let tasks = if wide { 12 } else { rng.usize(1..=4) };
             Member {
@@ -150,7 +150,7 @@ impl Plan {
                 tasks: (0..tasks).map(|_| rng.usize(..count)).collect(),
             }
         });
-        let processes: Vec<_> = members.collect();
+        let mut processes: Vec<_> = members.collect();
         let length = if long { 3_600_000 } else { rng.u64(60_000..120_000) };
         let every = match (seed % 8, rng.u64(300..2_500)) {
             (1, every) if is_of_servers => every * 4,
@@ -224,6 +224,13 @@ impl Plan {
             faults.push(Fault { at, lasts, what });
         }
         faults.sort_by_key(|fault| fault.at);
+        // Many tasks of each process at one path: they share nodes, pass them on, and leave them.
+        if seed % 10 == 7 {
+            paths.truncate(1);
+            for member in &mut processes {
+                member.tasks = vec![0; later.usize(4..=8)];
+            }
+        }
         let version = Version::ALL[Rng::with_seed(seed ^ 0x7665_7273).usize(..Version::ALL.len())];
         Self {
             seed,
