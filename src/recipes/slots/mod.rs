@@ -170,7 +170,7 @@ impl Slots {
     /// # Errors
     ///
     /// [`ErrorKind::Busy`] if at some instant of the call no slot was free; those of callers that came before it are not free. Also
-    /// as for [`InterProcessSemaphore::try_acquire`](crate::InterProcessSemaphore::try_acquire).
+    /// as for [`InterProcessSemaphoreV2::try_acquire`](crate::InterProcessSemaphoreV2::try_acquire).
     ///
     /// # Panics
     ///
