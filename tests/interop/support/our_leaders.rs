@@ -69,9 +69,11 @@ impl Leading {
         if self.is_latch() {
             let latch = self.curator.leader_latch(&self.path)?;
             *self.latch.lock().unwrap_or_else(PoisonError::into_inner) = Some(latch.clone());
-            let Some(leadership) = within(limit, latch.leadership()).await.transpose()? else {
+            let led = within(limit, latch.leadership()).await.transpose();
+            let Ok(Some(leadership)) = led else {
+                // A latch that was refused would try again, and lead as soon as it can.
                 latch.close().await?;
-                return Ok(None);
+                return Ok(led?.and(None));
             };
             return Ok(Some(Term { leadership, seat: Seat::Latch(latch) }));
         }
