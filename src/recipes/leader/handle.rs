@@ -216,7 +216,7 @@ impl<T: Send + 'static> IntoFuture for LeaderRun<T> {
         // No further term may begin.
         self.reports.close_after_first.store(true, Ordering::Relaxed);
         Box::pin(async move {
-            // Of a run that stands no more, and whose report was taken, no report would follow.
+            // A run that stands no more, and whose report was taken, has no further report.
             let is_over = {
                 let phase = self.state.phase.borrow();
                 matches!(*phase, Phase::Idle) && self.reports.kept.lock().is_empty()

@@ -377,15 +377,20 @@ async fn a_delete_is_not_repeated_on_the_znode_of_another_process() {
     assert_eq!(data(&testbed, &theirs).await.as_deref(), Some("theirs"));
 }
 
-/// The servers refuse to delete the znode, so it goes with the session.
-#[tokio::test(start_paused = true)]
-async fn a_delete_that_is_refused_does_not_delay_the_close_of_the_session() {
+/// A node whose znode the servers refuse to delete, so it goes with the session.
+async fn closed_and_not_deleted() -> (Testbed, Curator, PersistentNode) {
     let (testbed, curator) = Testbed::with_curator().await;
     let node = curator.persistent_node(format!("{}/x", testbed.path), "here").unwrap();
     started(&node).await;
     let no_delete = [anyone(Permission::READ | Permission::CREATE)];
     testbed.admin.set_acl(&testbed.path, &no_delete).await.unwrap();
     fails(within("the error", node.close()).await, ErrorKind::PermissionDenied);
+    (testbed, curator, node)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_is_refused_does_not_delay_the_close_of_the_session() {
+    let (testbed, curator, _node) = closed_and_not_deleted().await;
     // By now it waits for ten seconds before each try.
     tokio::time::sleep(Duration::from_secs(61)).await;
     let began = Instant::now();
@@ -396,12 +401,7 @@ async fn a_delete_that_is_refused_does_not_delay_the_close_of_the_session() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_is_refused_does_not_keep_the_session_open() {
-    let (testbed, curator) = Testbed::with_curator().await;
-    let node = curator.persistent_node(format!("{}/x", testbed.path), "here").unwrap();
-    started(&node).await;
-    let no_delete = [anyone(Permission::READ | Permission::CREATE)];
-    testbed.admin.set_acl(&testbed.path, &no_delete).await.unwrap();
-    fails(within("the error", node.close()).await, ErrorKind::PermissionDenied);
+    let (testbed, curator, node) = closed_and_not_deleted().await;
     drop((node, curator));
     testbed.children_are(0).await;
 }

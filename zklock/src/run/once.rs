@@ -85,11 +85,12 @@ impl Wait<'_> {
                 Ok(end.code)
             }
             Err(why) => unconfirmed(why),
-            Ok(Some(Ok(Err(Some(error))))) if error.loss().is_some() => {
-                metrics::lost();
+            Ok(Some(Ok(Err(Some(error))))) => {
+                if error.loss().is_some() {
+                    metrics::lost();
+                }
                 unconfirmed(&Failure::from(error).to_string())
             }
-            Ok(Some(Ok(Err(Some(error))))) => unconfirmed(&Failure::from(error).to_string()),
             Ok(Some(Ok(_))) => Ok(end.code),
             Ok(_) => Err(Failure::reported(crate::exit::INTERNAL)), // the panic was reported
         }
